@@ -1,0 +1,53 @@
+//! The source's loop: what allocating inside it costs, by strategy and size, against not allocating.
+
+use poolbench::case::{Size, Threshold};
+use poolbench::report::comparison_table;
+use poolbench::strategy::{self, StrategyKind};
+use poolbench::suite::{self, Suite, SuiteError};
+use poolbench::workload::ScratchLoop;
+use std::process::ExitCode;
+
+const GROUP: &str = "scratch_loop";
+const SIZES: [Size; 6] = [
+    Size::kib(4),
+    Size::kib(64),
+    Size::mib(1),
+    Size::mib(8),
+    Size::mib(32),
+    Size::mib(256),
+];
+/// Iterations, then one synchronise.
+const ITERATIONS: u64 = 100;
+const THRESHOLD: Threshold = Threshold::Max;
+
+fn main() -> ExitCode {
+    suite::main(GROUP, |suite| measure(suite))
+}
+
+fn measure(suite: &mut Suite) -> Result<(), SuiteError> {
+    let mut cases = Vec::new();
+    for size in SIZES {
+        for strategy in strategy::ALL {
+            // The harness costs the same at every size.
+            if strategy.has_work || size == SIZES[0] {
+                cases.push(case(strategy, size));
+            }
+        }
+    }
+    let outcomes = suite.group(GROUP, &cases)?;
+    if let Some(table) = comparison_table(&outcomes, strategy::HOISTED.name, &[]) {
+        println!("{table}");
+    }
+    Ok(())
+}
+
+fn case(strategy: &'static StrategyKind, size: Size) -> ScratchLoop {
+    ScratchLoop {
+        group: GROUP,
+        function: strategy.name.to_owned(),
+        strategy,
+        size,
+        release_threshold_bytes: THRESHOLD.bytes(size),
+        iterations: ITERATIONS,
+    }
+}

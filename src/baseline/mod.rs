@@ -1,0 +1,3 @@
+//! Recorded results: Criterion's own files.
+
+pub mod criterion_home;

@@ -1,0 +1,33 @@
+//! The command line: one file a subcommand.
+
+mod doctor;
+
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+/// Measures CUDA stream-ordered memory allocation, and judges what a driver upgrade changed.
+///
+/// The benchmarks themselves run with `cargo bench`. `POOLBENCH_DEVICE` (auto, cuda:N, host) chooses the device and
+/// `POOLBENCH_LIBCUDA` the driver library.
+#[derive(Debug, Parser)]
+#[command(
+    version,
+    after_help = "Exit codes: 0 done, 1 a regression was found, 2 wrong usage, 3 unreadable input or a device that failed."
+)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Says what is measured, what is supported, and what would spoil a measurement.
+    Doctor,
+}
+
+/// Runs the command that the arguments name.
+pub(crate) fn run() -> ExitCode {
+    match Arguments::parse().command {
+        Command::Doctor => doctor::run(),
+    }
+}

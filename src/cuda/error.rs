@@ -1,0 +1,169 @@
+//! Failures of driver calls: which call, and the driver's own code.
+
+use crate::driver::{self, Code, Function};
+use std::sync::atomic::{AtomicBool, Ordering};
+use thiserror::Error;
+
+/// A result of the safe layer.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// A driver call that failed.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum Error {
+    /// The driver returned an error code.
+    #[error("{} failed: {code}{}", function.name(), hint(*function, *code))]
+    Call {
+        /// What was called.
+        function: Function,
+        /// What it returned.
+        code: Code,
+    },
+    /// The bound driver does not have the function at all.
+    #[error("this driver has no {}{}", function.name(), since(*function))]
+    Missing {
+        /// What was to be called.
+        function: Function,
+    },
+    /// An attribute did not read back as it was set.
+    #[error("pool attribute {attribute} was set to {set} but reads {read}")]
+    ReadBack {
+        /// The attribute's name.
+        attribute: &'static str,
+        /// The value that was set.
+        set: u64,
+        /// The value that was read afterwards.
+        read: u64,
+    },
+}
+
+impl Error {
+    /// The driver's code, `None` for a failure that no call returned.
+    #[must_use]
+    pub fn code(&self) -> Option<Code> {
+        match self {
+            Error::Call { code, .. } => Some(*code),
+            Error::Missing { .. } => Some(Code::NOT_SUPPORTED),
+            Error::ReadBack { .. } => None,
+        }
+    }
+
+    /// Whether a case that fails so while it is set up is skipped instead of failed: the device cannot
+    /// do it, or has not enough memory.
+    #[must_use]
+    pub fn is_skip(&self) -> bool {
+        matches!(self.code(), Some(Code::NOT_SUPPORTED | Code::OUT_OF_MEMORY))
+    }
+}
+
+/// Turns a driver code into a result.
+#[inline]
+pub(crate) fn check(function: Function, code: i32) -> Result<()> {
+    if code == 0 {
+        Ok(())
+    } else {
+        Err(failure(function, Code(code)))
+    }
+}
+
+#[cold]
+fn failure(function: Function, code: Code) -> Error {
+    if code == Code::NOT_SUPPORTED && driver::missing_functions().contains(&function) {
+        return Error::Missing { function };
+    }
+    Error::Call { function, code }
+}
+
+/// Runs `call`, which goes through cust, and gives its failure the code that the driver returned.
+pub(crate) fn through_cust<T>(expected: Function, call: impl FnOnce() -> cust::error::CudaResult<T>) -> Result<T> {
+    let _ = driver::take_last_failure();
+    call().map_err(|error| match driver::take_last_failure() {
+        Some((function, code)) => failure(function, code),
+        // cust itself refused, before any call.
+        None => Error::Call {
+            function: expected,
+            code: Code(error as i32),
+        },
+    })
+}
+
+fn hint(function: Function, code: Code) -> String {
+    match (function, code) {
+        (Function::cuModuleLoadData | Function::cuModuleLoadDataEx, Code::UNSUPPORTED_PTX_VERSION) => {
+            super::kernel::newer_driver_needed()
+        }
+        (_, Code::ILLEGAL_ADDRESS) => String::from("; the device is unusable until the process ends"),
+        _ => String::new(),
+    }
+}
+
+/// Which CUDA release brought the functions that a benchmark may find missing.
+/// Source: release notes of the CUDA driver API.
+fn since(function: Function) -> &'static str {
+    let name = function.name();
+    if name.contains("GraphMem") {
+        "; it came with CUDA 11.4 (driver 470): upgrade the driver"
+    } else if name.contains("MemPool") || name.contains("Async") && name.starts_with("cuMem") {
+        "; it came with CUDA 11.2 (driver 460): upgrade the driver"
+    } else {
+        "; upgrade the driver"
+    }
+}
+
+static SILENT: AtomicBool = AtomicBool::new(false);
+
+/// After a failure that ends the run, the destructors on its way out mostly repeat it; only the first
+/// is reported.
+pub fn silence_failed_drops() {
+    SILENT.store(true, Ordering::Relaxed);
+}
+
+/// Reports what a destructor could not return. Owners have `close`, which returns it.
+pub(crate) fn report_failed_drop(what: &str, result: Result<()>) {
+    if let Err(error) = result
+        && !SILENT.load(Ordering::Relaxed)
+    {
+        eprintln!("poolbench: releasing a {what}: {error}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_that_cust_folds_are_shown_by_number_and_name() {
+        let message = |function, code| {
+            Error::Call {
+                function,
+                code: Code(code),
+            }
+            .to_string()
+        };
+        assert_eq!(
+            message(Function::cuStreamEndCapture, 901),
+            "cuStreamEndCapture failed: CUDA_ERROR_STREAM_CAPTURE_INVALIDATED (901)"
+        );
+        assert_eq!(
+            message(Function::cuInit, 803),
+            "cuInit failed: CUDA_ERROR_SYSTEM_DRIVER_MISMATCH (803)"
+        );
+        let too_new = message(Function::cuModuleLoadDataEx, 222);
+        assert!(
+            too_new.contains("CUDA_ERROR_UNSUPPORTED_PTX_VERSION (222)"),
+            "{too_new}"
+        );
+        assert!(too_new.contains("NVCC=none"), "the remedy: {too_new}");
+    }
+
+    #[test]
+    fn a_missing_function_is_named_with_the_release_that_brought_it() {
+        let message = Error::Missing {
+            function: Function::cuMemPoolCreate,
+        }
+        .to_string();
+        assert_eq!(
+            message,
+            "this driver has no cuMemPoolCreate; it came with CUDA 11.2 (driver 460): upgrade the driver"
+        );
+    }
+}

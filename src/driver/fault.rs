@@ -1,0 +1,209 @@
+//! Injected faults (feature `fault-injection`): a chosen driver call returns an error code, or takes
+//! longer. For tests of what a failure leaves behind, and to measure what the comparison can find.
+//!
+//! `POOLBENCH_FAULT` holds a plan, its parts separated by `;`:
+//!
+//! - `cuMemFree_v2#3=error:700`: the third call of the process returns 700 and does nothing;
+//! - `cuMemAllocAsync=error:2`: every call does;
+//! - `cuMemAllocAsync=delay:500ns`: every call takes 500 ns longer;
+//! - `cuLaunchKernel=slower:5%`: every call takes 5 % longer.
+
+use super::{Code, Function, hooks};
+use std::collections::BTreeMap;
+use std::ffi::c_int;
+use std::str::FromStr;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use thiserror::Error;
+
+/// What happens to a call.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Effect {
+    /// It is not made and returns this code.
+    Fail(Code),
+    /// It takes this much longer.
+    Delay(Duration),
+    /// It takes longer by this share of its own time.
+    Slower(f64),
+}
+
+/// One fault of a plan.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Fault {
+    /// The function concerned.
+    pub function: Function,
+    /// Which call of it, counted from 1 since the plan was made; `None` for every call.
+    pub nth: Option<u64>,
+    /// What happens.
+    pub effect: Effect,
+}
+
+/// A plan that cannot be read.
+#[derive(Debug, Error, PartialEq, Eq)]
+#[error(
+    "POOLBENCH_FAULT: {part:?} is no fault; write FUNCTION[#N]=error:CODE, FUNCTION[#N]=delay:TIME (ns or us) or FUNCTION[#N]=slower:PERCENT%"
+)]
+pub struct InvalidFault {
+    part: String,
+}
+
+struct Plan {
+    faults: Vec<Fault>,
+    calls: BTreeMap<Function, u64>,
+}
+
+static PLAN: Mutex<Plan> = Mutex::new(Plan {
+    faults: Vec::new(),
+    calls: BTreeMap::new(),
+});
+
+fn plan() -> MutexGuard<'static, Plan> {
+    PLAN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Replaces the plan and starts counting calls anew. An empty plan ends the injection.
+pub fn inject(faults: Vec<Fault>) {
+    hooks::activate(hooks::FAULTS, !faults.is_empty());
+    *plan() = Plan {
+        faults,
+        calls: BTreeMap::new(),
+    };
+}
+
+/// Takes the plan from `POOLBENCH_FAULT`, if that is set.
+///
+/// # Errors
+///
+/// A plan that cannot be read.
+pub fn from_environment() -> Result<(), InvalidFault> {
+    let Ok(text) = std::env::var("POOLBENCH_FAULT") else {
+        return Ok(());
+    };
+    let parts = text.split(';').map(str::trim).filter(|part| !part.is_empty());
+    inject(parts.map(Fault::from_str).collect::<Result<_, _>>()?);
+    Ok(())
+}
+
+pub(super) fn around(function: Function, call: impl FnOnce() -> c_int) -> c_int {
+    let Some(effect) = effect_on(function) else {
+        return call();
+    };
+    if let Effect::Fail(code) = effect {
+        return code.0;
+    }
+    let start = Instant::now();
+    let code = call();
+    let until = match effect {
+        Effect::Delay(delay) => start.elapsed() + delay,
+        Effect::Slower(share) => start.elapsed().mul_f64(1.0 + share),
+        Effect::Fail(_) => Duration::ZERO,
+    };
+    // Sleeping is too coarse for the microseconds that matter here.
+    while start.elapsed() < until {
+        std::hint::spin_loop();
+    }
+    code
+}
+
+fn effect_on(function: Function) -> Option<Effect> {
+    let mut plan = plan();
+    let calls = plan.calls.entry(function).or_default();
+    *calls += 1;
+    let call = *calls;
+    let hit = plan
+        .faults
+        .iter()
+        .find(|fault| fault.function == function && fault.nth.is_none_or(|nth| nth == call));
+    hit.map(|fault| fault.effect)
+}
+
+impl FromStr for Fault {
+    type Err = InvalidFault;
+
+    fn from_str(part: &str) -> Result<Fault, InvalidFault> {
+        read(part).ok_or_else(|| InvalidFault { part: part.to_owned() })
+    }
+}
+
+fn read(part: &str) -> Option<Fault> {
+    let (target, effect) = part.split_once('=')?;
+    let (name, nth) = match target.split_once('#') {
+        Some((name, nth)) => (name, Some(nth.parse().ok().filter(|nth| *nth > 0)?)),
+        None => (target, None),
+    };
+    let function = Function::ALL.iter().copied().find(|function| function.name() == name)?;
+    let (kind, value) = effect.split_once(':')?;
+    let effect = match kind {
+        "error" => Effect::Fail(Code(value.parse().ok()?)),
+        "delay" => Effect::Delay(read_time(value)?),
+        "slower" => Effect::Slower(
+            value
+                .strip_suffix('%')?
+                .parse::<f64>()
+                .ok()
+                .filter(|percent| *percent >= 0.0 && percent.is_finite())?
+                / 100.0,
+        ),
+        _ => return None,
+    };
+    Some(Fault { function, nth, effect })
+}
+
+fn read_time(value: &str) -> Option<Duration> {
+    let (number, unit_ns) = match value.strip_suffix("ns") {
+        Some(number) => (number, 1.0),
+        None => (value.strip_suffix("us")?, 1e3),
+    };
+    let number = number
+        .parse::<f64>()
+        .ok()
+        .filter(|number| number.is_finite() && *number >= 0.0)?;
+    Some(Duration::from_secs_f64(number * unit_ns * 1e-9))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plans_are_read() {
+        let fault = |text: &str| text.parse::<Fault>();
+        assert_eq!(
+            fault("cuMemFree_v2#3=error:700"),
+            Ok(Fault {
+                function: Function::cuMemFree_v2,
+                nth: Some(3),
+                effect: Effect::Fail(Code(700))
+            })
+        );
+        let delay = Effect::Delay(Duration::from_nanos(1500));
+        assert_eq!(
+            fault("cuMemAllocAsync=delay:1.5us"),
+            Ok(Fault {
+                function: Function::cuMemAllocAsync,
+                nth: None,
+                effect: delay
+            })
+        );
+        let slower = Effect::Slower(0.05);
+        assert_eq!(
+            fault("cuLaunchKernel=slower:5%"),
+            Ok(Fault {
+                function: Function::cuLaunchKernel,
+                nth: None,
+                effect: slower
+            })
+        );
+        for wrong in [
+            "",
+            "cuNothing=error:1",
+            "cuInit=error",
+            "cuInit#0=error:1",
+            "cuInit=delay:5",
+            "cuInit=slower:-1%",
+            "cuInit=slower:NaN%",
+        ] {
+            assert!(fault(wrong).is_err(), "{wrong:?}");
+        }
+    }
+}

@@ -1,0 +1,448 @@
+//! The host device's memory: mapped and unmapped with the operating system, so that giving memory
+//! back and getting it again costs real time.
+
+use crate::driver::Code;
+use std::collections::BTreeMap;
+use std::ffi::c_void;
+use std::ptr;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+/// The step in which memory is mapped.
+const PAGE_BYTES: u64 = 4096;
+
+/// All mappings, and how much of the device's capacity they take.
+#[derive(Debug)]
+pub(super) struct Memory {
+    state: Mutex<State>,
+    unpinned: Condvar,
+    capacity_bytes: u64,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Mapped ranges, start to end; ranges that touch are one.
+    mapped: BTreeMap<u64, u64>,
+    mapped_bytes: u64,
+    /// Ranges that operations are using, start and end. Unmapping waits for them.
+    pinned: Vec<(u64, u64)>,
+}
+
+impl Memory {
+    pub(super) fn with_capacity(capacity_bytes: u64) -> Memory {
+        Memory {
+            state: Mutex::default(),
+            unpinned: Condvar::new(),
+            capacity_bytes,
+        }
+    }
+
+    pub(super) fn capacity_bytes(&self) -> u64 {
+        self.capacity_bytes
+    }
+
+    pub(super) fn free_bytes(&self) -> u64 {
+        self.capacity_bytes - self.state().mapped_bytes
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Maps `size_bytes` (rounded up to a page) at an address of the system's choice.
+    pub(super) fn map(&self, size_bytes: u64) -> Result<u64, Code> {
+        let size_bytes = page_multiple(size_bytes)?;
+        self.map_with(size_bytes, || os::map_anywhere(size_bytes))
+    }
+
+    /// Maps `size_bytes` at `address`, inside a reservation.
+    pub(super) fn map_at(&self, address: u64, size_bytes: u64) -> Result<(), Code> {
+        self.map_with(size_bytes, || os::map_fixed(address, size_bytes))
+            .map(drop)
+    }
+
+    /// The capacity is checked here because the operating system would not refuse: it would kill.
+    fn map_with(&self, size_bytes: u64, map: impl FnOnce() -> Result<u64, Code>) -> Result<u64, Code> {
+        let mut state = self.state();
+        let after = state
+            .mapped_bytes
+            .checked_add(size_bytes)
+            .filter(|after| *after <= self.capacity_bytes);
+        let after = after.ok_or(Code::OUT_OF_MEMORY)?;
+        let address = map()?;
+        state.mapped_bytes = after;
+        state.insert(address, address + size_bytes);
+        Ok(address)
+    }
+
+    /// Unmaps what [`map`](Memory::map) mapped.
+    pub(super) fn unmap(&self, address: u64, size_bytes: u64) {
+        let size_bytes = size_bytes.next_multiple_of(PAGE_BYTES);
+        let mut state = self.exclusive(address, size_bytes);
+        state.remove(address, address + size_bytes);
+        os::unmap(address, size_bytes);
+    }
+
+    /// Unmaps what [`map_at`](Memory::map_at) mapped; the reservation stays.
+    pub(super) fn unmap_at(&self, address: u64, size_bytes: u64) {
+        let mut state = self.exclusive(address, size_bytes);
+        state.remove(address, address + size_bytes);
+        os::reserve_fixed(address, size_bytes);
+    }
+
+    /// Moves mapped memory to another place of a reservation.
+    pub(super) fn relocate(&self, from: u64, to: u64, size_bytes: u64) -> Result<(), Code> {
+        let mut state = self.exclusive(from, size_bytes);
+        os::relocate(from, to, size_bytes)?;
+        state.remove(from, from + size_bytes);
+        state.mapped_bytes += size_bytes;
+        state.insert(to, to + size_bytes);
+        os::reserve_fixed(from, size_bytes);
+        Ok(())
+    }
+
+    /// Waits until no operation uses the range.
+    fn exclusive(&self, address: u64, size_bytes: u64) -> MutexGuard<'_, State> {
+        let (start, end) = (address, address + size_bytes);
+        let in_use = |state: &mut State| state.pinned.iter().any(|(from, to)| *from < end && start < *to);
+        self.unpinned
+            .wait_while(self.state(), in_use)
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The range, if all of it is mapped; otherwise what a GPU reports for a stray access.
+    pub(super) fn span(&self, address: u64, size_bytes: u64) -> Result<Span<'_>, Code> {
+        let end = address.checked_add(size_bytes).ok_or(Code::ILLEGAL_ADDRESS)?;
+        let mut state = self.state();
+        if !state.contains(address, end) {
+            return Err(Code::ILLEGAL_ADDRESS);
+        }
+        state.pinned.push((address, end));
+        Ok(Span {
+            address,
+            size_bytes,
+            memory: self,
+        })
+    }
+
+    /// Whether all of a range is mapped.
+    pub(super) fn contains(&self, address: u64, size_bytes: u64) -> bool {
+        address
+            .checked_add(size_bytes)
+            .is_some_and(|end| self.state().contains(address, end))
+    }
+}
+
+impl State {
+    fn contains(&self, start: u64, end: u64) -> bool {
+        self.mapped
+            .range(..=start)
+            .next_back()
+            .is_some_and(|(_, mapped_end)| end <= *mapped_end)
+    }
+
+    fn insert(&mut self, mut start: u64, mut end: u64) {
+        if let Some((&before, &before_end)) = self.mapped.range(..start).next_back()
+            && before_end == start
+        {
+            start = before;
+        }
+        if let Some(after_end) = self.mapped.remove(&end) {
+            end = after_end;
+        }
+        self.mapped.insert(start, end);
+    }
+
+    fn remove(&mut self, start: u64, end: u64) {
+        let Some((&range_start, &range_end)) = self.mapped.range(..=start).next_back() else {
+            return;
+        };
+        self.mapped.remove(&range_start);
+        if range_start < start {
+            self.mapped.insert(range_start, start);
+        }
+        if end < range_end {
+            self.mapped.insert(end, range_end);
+        }
+        self.mapped_bytes -= end - start;
+    }
+}
+
+fn page_multiple(size_bytes: u64) -> Result<u64, Code> {
+    size_bytes
+        .checked_next_multiple_of(PAGE_BYTES)
+        .filter(|size| i64::try_from(*size).is_ok())
+        .ok_or(Code::OUT_OF_MEMORY)
+}
+
+/// A range of addresses without memory; pools and virtual memory management map into it.
+#[derive(Debug)]
+pub(super) struct Reservation {
+    pub(super) address: u64,
+    pub(super) size_bytes: u64,
+    memory: Arc<Memory>,
+}
+
+impl Reservation {
+    pub(super) fn new(memory: &Arc<Memory>, size_bytes: u64) -> Result<Reservation, Code> {
+        let size_bytes = page_multiple(size_bytes)?;
+        Ok(Reservation {
+            address: os::reserve_anywhere(size_bytes)?,
+            size_bytes,
+            memory: Arc::clone(memory),
+        })
+    }
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        let mut state = self.memory.exclusive(self.address, self.size_bytes);
+        let end = self.address + self.size_bytes;
+        let inside: Vec<(u64, u64)> = state
+            .mapped
+            .range(self.address..end)
+            .map(|(start, end)| (*start, *end))
+            .collect();
+        for (start, range_end) in inside {
+            state.remove(start, range_end.min(end));
+        }
+        os::unmap(self.address, self.size_bytes);
+    }
+}
+
+/// A checked range of device memory that stays mapped while this lives.
+pub(super) struct Span<'a> {
+    address: u64,
+    pub(super) size_bytes: u64,
+    memory: &'a Memory,
+}
+
+impl Drop for Span<'_> {
+    fn drop(&mut self) {
+        let mut state = self.memory.state();
+        let pin = (self.address, self.address + self.size_bytes);
+        if let Some(index) = state.pinned.iter().position(|pinned| *pinned == pin) {
+            state.pinned.swap_remove(index);
+        }
+        drop(state);
+        self.memory.unpinned.notify_all();
+    }
+}
+
+impl Span<'_> {
+    fn pointer<T>(&self) -> *mut T {
+        ptr::with_exposed_provenance_mut(self.address as usize)
+    }
+
+    fn len(&self) -> usize {
+        self.size_bytes as usize
+    }
+
+    /// Copies `bytes` here. Both are as long.
+    pub(super) fn write(&self, bytes: &[u8]) {
+        assert_eq!(bytes.len(), self.len());
+        // SAFETY: the span is mapped and as long as `bytes`, which no mapping of the device overlaps.
+        unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), self.pointer(), self.len()) }
+    }
+
+    /// Copies the span to host memory.
+    ///
+    /// # Safety
+    ///
+    /// `target` is valid for writing as many bytes.
+    pub(super) unsafe fn read_to(&self, target: *mut u8) {
+        // SAFETY: the span is mapped; the caller answers for the target.
+        unsafe { ptr::copy_nonoverlapping(self.pointer(), target, self.len()) }
+    }
+
+    /// Copies the span to one that is as long, and that may overlap it.
+    pub(super) fn copy_to(&self, target: &Span<'_>) {
+        assert_eq!(self.size_bytes, target.size_bytes);
+        // SAFETY: both spans are mapped for this many bytes, and `copy` allows an overlap.
+        unsafe { ptr::copy(self.pointer::<u8>(), target.pointer(), self.len()) }
+    }
+
+    /// Sets every byte.
+    pub(super) fn set(&self, value: u8) {
+        // SAFETY: the span is mapped for as many bytes.
+        unsafe { self.pointer::<u8>().write_bytes(value, self.len()) }
+    }
+
+    /// The span as elements of a plain type.
+    pub(super) fn elements<T: Copy>(&self) -> Elements<'_, T> {
+        Elements {
+            pointer: self.pointer(),
+            length: self.len() / size_of::<T>(),
+            _span: std::marker::PhantomData,
+        }
+    }
+}
+
+/// A span as elements of a plain type.
+///
+/// Streams are threads: two that use the same memory without an order race, as they would on a GPU.
+pub(super) struct Elements<'a, T> {
+    pointer: *mut T,
+    pub(super) length: usize,
+    _span: std::marker::PhantomData<&'a ()>,
+}
+
+impl<T: Copy> Elements<'_, T> {
+    #[inline(always)]
+    pub(super) fn get(&self, index: usize) -> T {
+        debug_assert!(index < self.length);
+        // SAFETY: the address is inside the span.
+        let address = unsafe { self.pointer.add(index) };
+        // SAFETY: every bit pattern is a value of the plain types used here, and pages start zeroed.
+        unsafe { address.read_unaligned() }
+    }
+
+    #[inline(always)]
+    pub(super) fn set(&self, index: usize, value: T) {
+        debug_assert!(index < self.length);
+        // SAFETY: the address is inside the span.
+        let address = unsafe { self.pointer.add(index) };
+        // SAFETY: the span is mapped for writing.
+        unsafe { address.write_unaligned(value) }
+    }
+}
+
+/// The operating system's calls. Nothing here is known to Rust: ranges lie outside every allocation.
+mod os {
+    use super::{Code, c_void, ptr};
+    use libc::{
+        MADV_NOHUGEPAGE, MAP_ANONYMOUS, MAP_FAILED, MAP_FIXED, MAP_NORESERVE, MAP_PRIVATE, MREMAP_FIXED,
+        MREMAP_MAYMOVE, PROT_NONE, PROT_READ, PROT_WRITE,
+    };
+
+    fn at(address: u64) -> *mut c_void {
+        ptr::with_exposed_provenance_mut(address as usize)
+    }
+
+    fn mmap(address: u64, size_bytes: u64, protection: i32, flags: i32) -> Result<u64, Code> {
+        // SAFETY: an anonymous mapping, at an address of the system's choice or inside a reservation of
+        // ours, replaces nothing that Rust knows of.
+        let mapped = unsafe {
+            libc::mmap(
+                at(address),
+                size_bytes as usize,
+                protection,
+                MAP_PRIVATE | MAP_ANONYMOUS | flags,
+                -1,
+                0,
+            )
+        };
+        if mapped == MAP_FAILED {
+            Err(Code::OUT_OF_MEMORY)
+        } else {
+            Ok(mapped.expose_provenance() as u64)
+        }
+    }
+
+    /// With huge pages a fresh mapping costs next to nothing, or a lot, as the kernel pleases.
+    fn without_huge_pages(address: u64, size_bytes: u64) {
+        // SAFETY: advice about a mapping that was just made. A kernel without huge pages refuses it,
+        // which is as good.
+        unsafe { libc::madvise(at(address), size_bytes as usize, MADV_NOHUGEPAGE) };
+    }
+
+    pub(super) fn map_anywhere(size_bytes: u64) -> Result<u64, Code> {
+        let address = mmap(0, size_bytes, PROT_READ | PROT_WRITE, 0)?;
+        without_huge_pages(address, size_bytes);
+        Ok(address)
+    }
+
+    pub(super) fn map_fixed(address: u64, size_bytes: u64) -> Result<u64, Code> {
+        mmap(address, size_bytes, PROT_READ | PROT_WRITE, MAP_FIXED)?;
+        without_huge_pages(address, size_bytes);
+        Ok(address)
+    }
+
+    pub(super) fn reserve_anywhere(size_bytes: u64) -> Result<u64, Code> {
+        mmap(0, size_bytes, PROT_NONE, MAP_NORESERVE)
+    }
+
+    /// Gives the memory of a range back and keeps its addresses.
+    pub(super) fn reserve_fixed(address: u64, size_bytes: u64) {
+        // Shrinking a range never needs memory; if the system refuses all the same, the range stays as
+        // it is until the reservation ends.
+        let _ = mmap(address, size_bytes, PROT_NONE, MAP_NORESERVE | MAP_FIXED);
+    }
+
+    pub(super) fn relocate(from: u64, to: u64, size_bytes: u64) -> Result<(), Code> {
+        let size = size_bytes as usize;
+        // SAFETY: both ranges lie in reservations of ours.
+        let moved = unsafe { libc::mremap(at(from), size, size, MREMAP_MAYMOVE | MREMAP_FIXED, at(to)) };
+        if moved == MAP_FAILED {
+            Err(Code::OUT_OF_MEMORY)
+        } else {
+            Ok(())
+        }
+    }
+
+    pub(super) fn unmap(address: u64, size_bytes: u64) {
+        // SAFETY: the range is a mapping of ours that nothing uses any more.
+        unsafe { libc::munmap(at(address), size_bytes as usize) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn capacity_is_a_limit_and_comes_back() {
+        let memory = Memory::with_capacity(3 * PAGE_BYTES);
+        let first = memory.map(2 * PAGE_BYTES).expect("two of three pages");
+        assert_eq!(
+            memory.map(PAGE_BYTES + 1),
+            Err(Code::OUT_OF_MEMORY),
+            "rounds up to two pages"
+        );
+        memory.unmap(first, 2 * PAGE_BYTES);
+        assert_eq!(memory.free_bytes(), 3 * PAGE_BYTES);
+        for absurd in [u64::MAX, 1 << 63, (1 << 63) - 1] {
+            assert_eq!(memory.map(absurd), Err(Code::OUT_OF_MEMORY));
+        }
+    }
+
+    #[test]
+    fn stray_ranges_are_illegal() {
+        let memory = Memory::with_capacity(1 << 20);
+        let address = memory.map(PAGE_BYTES).expect("fits");
+        assert!(memory.span(address + 8, PAGE_BYTES - 8).is_ok());
+        assert_eq!(
+            memory.span(address + 8, PAGE_BYTES - 7).err(),
+            Some(Code::ILLEGAL_ADDRESS)
+        );
+        assert_eq!(memory.span(8, 1).err(), Some(Code::ILLEGAL_ADDRESS));
+        assert_eq!(memory.span(address, u64::MAX).err(), Some(Code::ILLEGAL_ADDRESS));
+    }
+
+    #[test]
+    fn ranges_in_a_reservation_join_and_part() {
+        let memory = Arc::new(Memory::with_capacity(8 * PAGE_BYTES));
+        let reservation = Reservation::new(&memory, 16 * PAGE_BYTES).expect("addresses are free");
+        let page = |index: u64| reservation.address + index * PAGE_BYTES;
+        memory.map_at(page(0), PAGE_BYTES).expect("fits");
+        memory.map_at(page(2), PAGE_BYTES).expect("fits");
+        assert!(!memory.contains(page(0), 3 * PAGE_BYTES));
+        memory.map_at(page(1), PAGE_BYTES).expect("fits");
+        assert!(memory.contains(page(0), 3 * PAGE_BYTES));
+        memory.span(page(1), PAGE_BYTES).expect("mapped").set(7);
+        memory.relocate(page(1), page(9), PAGE_BYTES).expect("free addresses");
+        assert!(!memory.contains(page(1), 1));
+        assert_eq!(
+            memory
+                .span(page(9), PAGE_BYTES)
+                .expect("mapped")
+                .elements::<u8>()
+                .get(4095),
+            7,
+            "contents move along"
+        );
+        memory.unmap_at(page(0), PAGE_BYTES);
+        assert_eq!(memory.free_bytes(), 6 * PAGE_BYTES);
+        drop(reservation);
+        assert_eq!(memory.free_bytes(), 8 * PAGE_BYTES);
+    }
+}

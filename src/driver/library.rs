@@ -1,0 +1,245 @@
+//! Finding, loading and starting a driver library.
+
+use super::{Backend, Code, DeviceChoice, Function, Table, host};
+use libloading::Library;
+use std::ffi::c_int;
+use std::path::{Path, PathBuf};
+use thiserror::Error;
+
+/// The name that every NVIDIA driver package installs.
+pub const DEFAULT_LIBRARY: &str = "libcuda.so.1";
+
+/// Why no device could be bound. One line each, with the remedy.
+#[derive(Debug, Error)]
+pub enum BindError {
+    /// The library cannot be loaded, and the host device was not an answer to the question.
+    #[error(
+        "cannot load {library}: {reason}; install the NVIDIA driver, correct POOLBENCH_LIBCUDA, or measure the host device with POOLBENCH_DEVICE=host"
+    )]
+    Library {
+        /// The path or name that was tried.
+        library: String,
+        /// The dynamic linker's words.
+        reason: String,
+    },
+    /// The library is no CUDA driver.
+    #[error("{library} is not a CUDA driver: it has no {function}; correct POOLBENCH_LIBCUDA")]
+    NotADriver {
+        /// The path or name that was loaded.
+        library: String,
+        /// The missing function.
+        function: &'static str,
+    },
+    /// The driver refuses to start.
+    #[error("{library}: {function} failed: {code}{hint}")]
+    Start {
+        /// The path or name that was loaded.
+        library: String,
+        /// The call that failed.
+        function: &'static str,
+        /// The driver's code.
+        code: Code,
+        /// What usually helps, empty or beginning with `; `.
+        hint: &'static str,
+    },
+    /// There are fewer devices.
+    #[error(
+        "POOLBENCH_DEVICE=cuda:{ordinal}, but {library} reports {count} device(s); use a smaller number, auto or host"
+    )]
+    Ordinal {
+        /// The path or name that was loaded.
+        library: String,
+        /// What was asked for.
+        ordinal: u32,
+        /// How many there are.
+        count: c_int,
+    },
+}
+
+/// A filled table and what is known of where it came from.
+pub(super) struct Binding {
+    pub(super) table: Table,
+    pub(super) backend: Backend,
+    pub(super) missing: Vec<Function>,
+    pub(super) version: Option<String>,
+    pub(super) fallback_reason: Option<String>,
+}
+
+impl Binding {
+    pub(super) fn open(choice: DeviceChoice, library: Option<&Path>) -> Result<Binding, BindError> {
+        let name = library.unwrap_or(Path::new(DEFAULT_LIBRARY));
+        match choice {
+            DeviceChoice::Host => Ok(Binding::host(None)),
+            DeviceChoice::Cuda(ordinal) => Binding::cuda(name, ordinal),
+            DeviceChoice::Auto => match Binding::cuda(name, 0) {
+                Err(BindError::Library { .. }) if library.is_none() => {
+                    Ok(Binding::host(Some(format!("no NVIDIA driver ({DEFAULT_LIBRARY})"))))
+                }
+                Err(
+                    BindError::Start {
+                        code: Code::NO_DEVICE, ..
+                    }
+                    | BindError::Ordinal { count: 0, .. },
+                ) => Ok(Binding::host(Some(String::from("the NVIDIA driver reports no device")))),
+                bound => bound,
+            },
+        }
+    }
+
+    fn host(fallback_reason: Option<String>) -> Binding {
+        let (table, missing) = host::table();
+        Binding {
+            table,
+            backend: Backend::Host,
+            missing,
+            version: None,
+            fallback_reason,
+        }
+    }
+
+    fn cuda(name: &Path, ordinal: u32) -> Result<Binding, BindError> {
+        let library = name.display().to_string();
+        let loaded = load(name)?;
+        let mut table = Table::answering::<{ Code::NOT_SUPPORTED.0 }>();
+        let missing = table.load(&loaded);
+        if let Some(function) = [Function::cuInit, Function::cuDeviceGetCount]
+            .iter()
+            .find(|needed| missing.contains(needed))
+        {
+            return Err(BindError::NotADriver {
+                library,
+                function: function.name(),
+            });
+        }
+        // The pointers in the table stay valid for the rest of the process.
+        std::mem::forget(loaded);
+        let count = start(&table, &library)?;
+        if i64::from(ordinal) >= i64::from(count) {
+            return Err(BindError::Ordinal {
+                library,
+                ordinal,
+                count,
+            });
+        }
+        let version = loaded_version();
+        Ok(Binding {
+            table,
+            backend: Backend::Cuda { ordinal },
+            missing,
+            version,
+            fallback_reason: None,
+        })
+    }
+}
+
+fn load(name: &Path) -> Result<Library, BindError> {
+    // SAFETY: the library's constructors are trusted as every program that links to libcuda trusts them.
+    unsafe { Library::new(name) }.map_err(|error| {
+        // libloading's own message is only "dlopen failed"; the reason is its source.
+        let reason = std::error::Error::source(&error).map_or_else(|| error.to_string(), ToString::to_string);
+        BindError::Library {
+            library: name.display().to_string(),
+            reason,
+        }
+    })
+}
+
+/// Initialises the driver and returns the number of devices.
+fn start(table: &Table, library: &str) -> Result<c_int, BindError> {
+    let check = |function: Function, code: c_int| match Code(code) {
+        Code::SUCCESS => Ok(()),
+        code => Err(BindError::Start {
+            library: library.to_owned(),
+            function: function.name(),
+            code,
+            hint: hint(code),
+        }),
+    };
+    // SAFETY: cuInit takes only flags, which must be 0.
+    check(Function::cuInit, unsafe { (table.cuInit)(0) })?;
+    let mut count = 0;
+    // SAFETY: `count` is a valid place for an int.
+    check(Function::cuDeviceGetCount, unsafe {
+        (table.cuDeviceGetCount)(&raw mut count)
+    })?;
+    Ok(count)
+}
+
+fn hint(code: Code) -> &'static str {
+    match code.0 {
+        34 => {
+            "; this is the CUDA toolkit's stub, not a driver: install the NVIDIA driver, or remove the stub from the library path"
+        }
+        100 => {
+            "; check that nvidia-smi lists a device and that CUDA_VISIBLE_DEVICES does not hide it, or use POOLBENCH_DEVICE=host"
+        }
+        802 => "; the system is not ready (on NVSwitch machines the fabric manager must run)",
+        803 => {
+            "; this library does not belong to the kernel driver that runs: reboot after the upgrade, or choose the matching libcuda.so"
+        }
+        804 => "; forward compatibility is not supported on this device: use the driver's own libcuda.so",
+        999 => "; look for driver messages in the kernel log (dmesg)",
+        _ => "",
+    }
+}
+
+/// The version in the file name of the libcuda that this process has mapped, which is the user-mode
+/// driver that is measured; a compatibility library differs from the kernel's driver.
+fn loaded_version() -> Option<String> {
+    let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
+    maps.lines()
+        .filter_map(|line| line.split_whitespace().nth(5))
+        .find_map(|path| version_in_file_name(Path::new(path)))
+}
+
+fn version_in_file_name(path: &Path) -> Option<String> {
+    let name = path.file_name()?.to_str()?;
+    let version = name.strip_prefix("libcuda.so.")?;
+    let dotted = version.contains('.') && version.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+    dotted.then(|| version.to_owned())
+}
+
+/// The library that the environment names, `None` for the default.
+#[must_use]
+pub fn from_environment() -> Option<PathBuf> {
+    std::env::var_os("POOLBENCH_LIBCUDA")
+        .filter(|value| !value.is_empty())
+        .map(PathBuf::from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn version_comes_from_the_real_file() {
+        let version = |path: &str| version_in_file_name(Path::new(path));
+        assert_eq!(version("/usr/lib/libcuda.so.580.159.04").as_deref(), Some("580.159.04"));
+        assert_eq!(version("/usr/lib/libcuda.so.1"), None);
+        assert_eq!(version("/usr/lib/libcudart.so.13.0"), None);
+    }
+
+    #[test]
+    fn a_named_library_is_never_replaced_by_the_host_device() {
+        let missing = Path::new("/nonexistent/libcuda.so");
+        let error = Binding::open(DeviceChoice::Auto, Some(missing))
+            .err()
+            .expect("no such file");
+        assert!(error.to_string().contains("/nonexistent/libcuda.so"), "{error}");
+        assert!(
+            error.to_string().contains("No such file"),
+            "the linker's reason is kept: {error}"
+        );
+    }
+
+    #[test]
+    fn a_library_without_cuinit_is_no_driver() {
+        let error = Binding::open(DeviceChoice::Cuda(0), Some(Path::new("libm.so.6")))
+            .err()
+            .expect("libm is no driver");
+        assert_eq!(
+            error.to_string(),
+            "libm.so.6 is not a CUDA driver: it has no cuInit; correct POOLBENCH_LIBCUDA"
+        );
+    }
+}

@@ -1,0 +1,96 @@
+//! The CUDA driver, bound when the program runs.
+//!
+//! cust links against `libcuda` by name. Here every driver function is declared once
+//! (`functions.rs`); from that list come the symbols that satisfy cust, and the [`Table`] behind them,
+//! which [`bind`] fills from `libcuda.so.1` or from the in-process [`host`] device. So one executable
+//! runs with and without a GPU, and starts where no NVIDIA driver is installed.
+
+mod code;
+#[cfg(feature = "fault-injection")]
+pub mod fault;
+mod functions;
+mod hooks;
+pub mod host;
+pub mod library;
+pub mod log;
+mod table;
+
+pub use code::{Code, take_last_failure};
+pub use functions::{Function, Table, api};
+pub use library::BindError;
+
+use library::Binding;
+use std::sync::OnceLock;
+
+static BOUND: OnceLock<Binding> = OnceLock::new();
+
+/// What answers before [`bind`]: every call says that the driver is not initialised.
+static UNBOUND: Table = Table::answering::<{ Code::NOT_INITIALIZED.0 }>();
+
+/// The bound table.
+#[inline]
+fn table() -> &'static Table {
+    match BOUND.get() {
+        Some(binding) => &binding.table,
+        None => &UNBOUND,
+    }
+}
+
+/// Which device the user asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DeviceChoice {
+    /// The first CUDA device, or the host device where there is no driver or no device.
+    Auto,
+    /// The CUDA device of this ordinal, and nothing else.
+    Cuda(u32),
+    /// The host device.
+    Host,
+}
+
+/// What the process is bound to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Backend {
+    /// A CUDA driver library, and the ordinal of the device to use.
+    Cuda {
+        /// Index as `cuDeviceGet` counts.
+        ordinal: u32,
+    },
+    /// The in-process host device.
+    Host,
+}
+
+/// Binds the driver table for the rest of the process and returns what it was bound to.
+///
+/// The first call decides; later calls return the same, whatever they ask for, because handles of one
+/// driver mean nothing to another.
+///
+/// # Errors
+///
+/// A library that was named but is not there, a device that does not exist, or a driver that fails to
+/// initialise, with its raw code. [`DeviceChoice::Auto`] takes the host device only where the library
+/// is missing or reports no device.
+pub fn bind(choice: DeviceChoice, library: Option<&std::path::Path>) -> Result<Backend, BindError> {
+    if let Some(binding) = BOUND.get() {
+        return Ok(binding.backend);
+    }
+    let binding = Binding::open(choice, library)?;
+    Ok(BOUND.get_or_init(|| binding).backend)
+}
+
+/// Why [`DeviceChoice::Auto`] took the host device, `None` where it did not.
+#[must_use]
+pub fn fallback_reason() -> Option<&'static str> {
+    BOUND.get().and_then(|binding| binding.fallback_reason.as_deref())
+}
+
+/// The version of the bound driver library (`580.159.04`), from the file that was loaded.
+#[must_use]
+pub fn library_version() -> Option<&'static str> {
+    BOUND.get().and_then(|binding| binding.version.as_deref())
+}
+
+/// The functions of the table that the bound library does not have.
+#[must_use]
+pub fn missing_functions() -> &'static [Function] {
+    BOUND.get().map_or(&[], |binding| binding.missing.as_slice())
+}

@@ -1,0 +1,19 @@
+//! poolbench measures CUDA stream-ordered memory allocation, and judges what a driver upgrade changed.
+//!
+//! The benches under `benches/` and the command `poolbench` are built from this library; its interface
+//! is theirs and may change with them. Arrows run one way: benches and command use [`suite`],
+//! [`measure`] and [`workload`]; those use [`strategy`]; that uses [`cuda`]; that uses [`driver`].
+
+pub mod baseline;
+pub mod case;
+#[allow(unsafe_code, reason = "safe owners over the driver's functions")]
+pub mod cuda;
+#[allow(unsafe_code, reason = "the driver's functions, and the host device behind them")]
+pub mod driver;
+pub mod environment;
+pub mod measure;
+pub mod report;
+pub mod run_record;
+pub mod strategy;
+pub mod suite;
+pub mod workload;

@@ -1,0 +1,7 @@
+//! The command `poolbench`.
+
+mod cli;
+
+fn main() -> std::process::ExitCode {
+    cli::run()
+}

@@ -1,0 +1,5 @@
+//! Tables for people.
+
+mod table;
+
+pub use table::{Column, comparison_table};

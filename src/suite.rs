@@ -1,0 +1,280 @@
+//! A bench executable: opens the device, hands cases to Criterion, and reports what they found.
+
+use crate::baseline::criterion_home;
+use crate::case::BenchmarkId;
+use crate::cuda::Device;
+use crate::measure::{self, Case, Failure, Observation, Workload};
+use crate::run_record::RunRecord;
+use criterion::{Criterion, SamplingMode, Throughput};
+use rand::SeedableRng;
+use rand::rngs::StdRng;
+use rand::seq::SliceRandom;
+use std::panic::{self, AssertUnwindSafe};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::{Duration, SystemTime};
+use thiserror::Error;
+
+/// The exit code of inputs that cannot be read and of a device that failed.
+const EXIT_FAILED: u8 = 3;
+/// Shuffles the order of the cases, so that order does not become part of a result.
+const ORDER_SEED_VARIABLE: &str = "POOLBENCH_ORDER_SEED";
+
+/// Why a suite ends early. One line each.
+#[derive(Debug, Error)]
+pub enum SuiteError {
+    /// The device cannot be used.
+    #[error(transparent)]
+    Open(#[from] crate::cuda::OpenError),
+    /// A case failed.
+    #[error("{id}: {failure}")]
+    Case {
+        /// The case.
+        id: BenchmarkId,
+        /// What happened.
+        failure: Failure,
+    },
+    /// Two cases share an id, or an id is not one that Criterion keeps.
+    #[error("{0}")]
+    Id(String),
+    /// A variable of the environment is wrong.
+    #[error("{ORDER_SEED_VARIABLE}={0} is not a whole number")]
+    OrderSeed(String),
+    /// The record of the run cannot be written.
+    #[error("cannot write {}: {error}", path.display())]
+    Record {
+        /// Where to.
+        path: PathBuf,
+        /// Why not.
+        error: std::io::Error,
+    },
+}
+
+/// What a case brought.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// The case's id.
+    pub id: BenchmarkId,
+    /// Median time of an iteration in nanoseconds, as Criterion estimates it; `None` where this run
+    /// made no estimate (as with `--test`).
+    pub median_ns: Option<f64>,
+    /// What was seen beside the time.
+    pub observation: Observation,
+}
+
+/// A running bench executable.
+pub struct Suite {
+    device: Option<Device>,
+    criterion: Criterion,
+    home: PathBuf,
+    order_seed: Option<u64>,
+    record: RunRecord,
+}
+
+/// Runs a bench executable: first line, cases, Criterion's summary, last line, exit code.
+#[must_use]
+pub fn main(name: &'static str, cases: impl FnOnce(&mut Suite) -> Result<(), SuiteError>) -> ExitCode {
+    quiet_panics();
+    let finished = panic::catch_unwind(AssertUnwindSafe(|| Suite::run(name, cases)));
+    match finished {
+        Ok(Ok(())) => ExitCode::SUCCESS,
+        Ok(Err(error)) => {
+            eprintln!("poolbench: {error}");
+            ExitCode::from(EXIT_FAILED)
+        }
+        // The panic hook has printed its line.
+        Err(_) => ExitCode::from(EXIT_FAILED),
+    }
+}
+
+/// Panics that reach here are Criterion's way to say that an argument is wrong (a baseline that does
+/// not exist); a backtrace would hide the line that says so.
+fn quiet_panics() {
+    panic::set_hook(Box::new(|info| {
+        let message = info.payload();
+        let text = message
+            .downcast_ref::<&str>()
+            .copied()
+            .or(message.downcast_ref::<String>().map(String::as_str));
+        let message = text.unwrap_or("unknown failure");
+        let place = info
+            .location()
+            .map(|location| format!(" ({}:{})", short(location.file()), location.line()));
+        eprintln!("poolbench: {}{}", message.trim_end(), place.unwrap_or_default());
+    }));
+}
+
+/// The end of a source path: enough to report, without the machine's folders.
+fn short(file: &str) -> &str {
+    let mut parts = file.rmatch_indices('/');
+    parts.nth(1).map_or(file, |(index, _)| &file[index + 1..])
+}
+
+impl Suite {
+    fn run(name: &'static str, cases: impl FnOnce(&mut Suite) -> Result<(), SuiteError>) -> Result<(), SuiteError> {
+        // A list of ids needs no device.
+        let device = if std::env::args().any(|argument| argument == "--list") {
+            None
+        } else {
+            Some(Device::from_environment()?)
+        };
+        if let Some(device) = &device {
+            eprintln!("poolbench: {device}");
+        }
+        let home = criterion_home::folder(&device.as_ref().map_or_else(|| String::from("host"), Device::slug));
+        let criterion = defaults(device.as_ref()).output_directory(&home).configure_from_args();
+        let order_seed = order_seed()?;
+        let record = RunRecord::new(name, device.as_ref());
+        let mut suite = Suite {
+            device,
+            criterion,
+            home,
+            order_seed,
+            record,
+        };
+        let result = cases(&mut suite);
+        suite.criterion.final_summary();
+        suite.close(result)
+    }
+
+    fn close(self, result: Result<(), SuiteError>) -> Result<(), SuiteError> {
+        if self.device.is_none() || self.record.is_empty() {
+            return result;
+        }
+        let path = self
+            .home
+            .with_file_name("runs")
+            .join(format!("{}.json", self.record.bench));
+        let written = self
+            .record
+            .write(&path)
+            .map_err(|error| SuiteError::Record { path, error });
+        let report = self.home.join("report/index.html");
+        if result.is_ok() && report.is_file() {
+            eprintln!("poolbench: report: {}", report.display());
+        }
+        result.and(written)
+    }
+
+    /// Measures the cases of one group and returns what each brought, in the order given.
+    ///
+    /// # Errors
+    ///
+    /// The first case that fails ends the run; what was measured before it stays.
+    pub fn group<C: Case>(&mut self, name: &str, cases: &[C]) -> Result<Vec<Outcome>, SuiteError> {
+        let ids: Vec<BenchmarkId> = cases
+            .iter()
+            .map(Case::id)
+            .collect::<Result<_, _>>()
+            .map_err(|error| SuiteError::Id(error.to_string()))?;
+        for (index, id) in ids.iter().enumerate() {
+            if ids[..index].contains(id) {
+                return Err(SuiteError::Id(format!("two cases are called {id}")));
+            }
+        }
+        let mut order: Vec<usize> = (0..cases.len()).collect();
+        if let Some(seed) = self.order_seed {
+            order.shuffle(&mut StdRng::seed_from_u64(seed));
+        }
+        let mut outcomes: Vec<Option<Outcome>> = vec![None; cases.len()];
+        for index in order {
+            outcomes[index] = self.case(name, &ids[index], &cases[index])?;
+        }
+        Ok(outcomes.into_iter().flatten().collect())
+    }
+
+    fn case(&mut self, group: &str, id: &BenchmarkId, case: &dyn Case) -> Result<Option<Outcome>, SuiteError> {
+        let started = SystemTime::now();
+        let device = self.device.as_ref();
+        let mut prepared: Option<Box<dyn Workload>> = None;
+        let mut criterion_group = self.criterion.benchmark_group(group);
+        criterion_group
+            .sampling_mode(SamplingMode::Flat)
+            .throughput(Throughput::Bytes(case.size().as_bytes() as u64));
+        let measured = panic::catch_unwind(AssertUnwindSafe(|| {
+            criterion_group.bench_function(criterion::BenchmarkId::new(id.function(), id.value()), |bencher| {
+                let workload = prepared.get_or_insert_with(|| {
+                    let device = device.expect("only --list goes without a device, and it runs no closure");
+                    measure::prepare(case, device).unwrap_or_else(|failure| interrupt(Interrupt::SetUp(failure)))
+                });
+                bencher.iter_custom(|iterations| {
+                    measure::run(workload.as_mut(), iterations)
+                        .unwrap_or_else(|failure| interrupt(Interrupt::Run(failure)))
+                });
+            });
+        }));
+        drop(criterion_group);
+        if let Err(payload) = measured {
+            let failure = match payload.downcast::<Interrupt>() {
+                Ok(interrupt) => *interrupt,
+                Err(payload) => panic::resume_unwind(payload),
+            };
+            return match failure {
+                Interrupt::SetUp(failure) if failure.is_skip() => {
+                    self.skip(id, &failure);
+                    Ok(None)
+                }
+                Interrupt::SetUp(failure) | Interrupt::Run(failure) => Err(self.fail(id, failure, started)),
+            };
+        }
+        // A case that the filter leaves out was never prepared.
+        let Some(mut workload) = prepared else { return Ok(None) };
+        let observation = workload
+            .check()
+            .and_then(|observation| workload.close().map(|()| observation));
+        let observation = observation.map_err(|failure| self.fail(id, failure, started))?;
+        self.record.add(id, observation);
+        let median_ns = criterion_home::median_ns_since(&self.home, id, started);
+        Ok(Some(Outcome {
+            id: id.clone(),
+            median_ns,
+            observation,
+        }))
+    }
+
+    fn skip(&mut self, id: &BenchmarkId, reason: &Failure) {
+        eprintln!("poolbench: skipped {id}: {reason}");
+        self.record.skip(id, reason.to_string());
+    }
+
+    /// Takes back what Criterion saved of a case that failed, and keeps the destructors that follow
+    /// from burying the failure under their own.
+    fn fail(&mut self, id: &BenchmarkId, failure: Failure, started: SystemTime) -> SuiteError {
+        crate::cuda::silence_failed_drops();
+        criterion_home::discard_since(&self.home, id, started);
+        SuiteError::Case {
+            id: id.clone(),
+            failure,
+        }
+    }
+}
+
+/// How a case leaves Criterion's loop without a number.
+enum Interrupt {
+    SetUp(Failure),
+    Run(Failure),
+}
+
+fn interrupt(interrupt: Interrupt) -> ! {
+    // Runs no panic hook: this is no panic, only the one way out of Criterion's loop.
+    panic::resume_unwind(Box::new(interrupt))
+}
+
+/// What holds where the command line says nothing else. Set on `Criterion`, never on a group, whose
+/// settings would win over the command line's.
+fn defaults(device: Option<&Device>) -> Criterion {
+    // The host device is here to show that the suite works, and must be done in minutes on two cores.
+    let host = device.is_none_or(Device::is_host);
+    let (warm_up_ms, measurement_ms, samples) = if host { (200, 600, 10) } else { (500, 2000, 50) };
+    Criterion::default()
+        .warm_up_time(Duration::from_millis(warm_up_ms))
+        .measurement_time(Duration::from_millis(measurement_ms))
+        .sample_size(samples)
+}
+
+fn order_seed() -> Result<Option<u64>, SuiteError> {
+    let Ok(text) = std::env::var(ORDER_SEED_VARIABLE) else {
+        return Ok(None);
+    };
+    text.parse().map(Some).map_err(|_| SuiteError::OrderSeed(text))
+}
