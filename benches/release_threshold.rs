@@ -20,7 +20,7 @@ const RESERVED: Column = Column {
 };
 
 fn main() -> ExitCode {
-    suite::main(GROUP, |suite| measure(suite))
+    suite::main(GROUP, measure)
 }
 
 fn measure(suite: &mut Suite) -> Result<(), SuiteError> {

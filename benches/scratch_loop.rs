@@ -21,7 +21,7 @@ const ITERATIONS: u64 = 100;
 const THRESHOLD: Threshold = Threshold::Max;
 
 fn main() -> ExitCode {
-    suite::main(GROUP, |suite| measure(suite))
+    suite::main(GROUP, measure)
 }
 
 fn measure(suite: &mut Suite) -> Result<(), SuiteError> {

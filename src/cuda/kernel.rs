@@ -84,6 +84,15 @@ impl Kernels {
         launch(self.accumulate, stream, threads, &mut arguments)
     }
 
+    /// A planted fault: `fill` adds to what the scratch buffer holds instead of replacing it.
+    #[cfg(test)]
+    pub(crate) fn with_faulty_fill(self) -> Kernels {
+        Kernels {
+            fill: self.accumulate,
+            ..self
+        }
+    }
+
     /// Unloads the kernels.
     ///
     /// # Errors

@@ -300,4 +300,22 @@ mod tests {
         // A stretch that is needlessly short would zero the output more often than samples are long.
         const { assert!(EXACT_ITERATIONS_MAX > 500_000) };
     }
+
+    #[test]
+    fn a_planted_kernel_fault_is_caught() {
+        let device = Device::from_environment().expect("a device, if only the host device");
+        let case = ScratchLoop {
+            group: "planted",
+            function: String::from("hoisted"),
+            strategy: crate::strategy::HOISTED,
+            size: Size::kib(4),
+            release_threshold_bytes: 0,
+            iterations: 10,
+        };
+        let mut prepared = Prepared::new(&case, &device).expect("the case fits any device");
+        prepared.run(3).expect("sound kernels give the right result");
+        prepared.kernels = Kernels::load().expect("the kernels load").with_faulty_fill();
+        let failure = prepared.run(1).expect_err("the output is wrong");
+        assert!(matches!(failure, Failure::WrongResult { index: 0, .. }), "{failure}");
+    }
 }
