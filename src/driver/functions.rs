@@ -2,7 +2,7 @@
 //!
 //! Names and signatures are those of cust_raw 0.11.3 (the CUDA 11.4 headers), except that results and
 //! enum arguments are integers: the Rust enums lack newer codes, and a value that an enum lacks is
-//! undefined behaviour. [`driver_functions!`](super::table) makes the table, the symbols that cust
+//! undefined behaviour. `driver_functions!` makes the table, the symbols that cust
 //! links against and the call log's entries from this list.
 
 use super::table::driver_functions;

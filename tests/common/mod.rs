@@ -3,6 +3,8 @@
 #![allow(dead_code, reason = "each test binary uses a part")]
 
 use poolbench::cuda::Device;
+use std::path::PathBuf;
+use std::process::Command;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 static SERIAL: Mutex<()> = Mutex::new(());
@@ -22,4 +24,28 @@ pub fn device() -> Guarded {
         device,
         _serial: serial,
     }
+}
+
+/// A bench executable, built like the tests themselves.
+pub fn bench_executable(name: &str) -> PathBuf {
+    let output = Command::new(env!("CARGO"))
+        .args(["build", "--quiet", "--bench", name, "--message-format=json"])
+        .args(if cfg!(feature = "fault-injection") {
+            &["--features", "fault-injection"][..]
+        } else {
+            &[]
+        })
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .output()
+        .expect("cargo starts");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let messages = String::from_utf8(output.stdout).expect("cargo prints UTF-8");
+    let executable = messages.lines().rev().find_map(|line| {
+        let message: serde_json::Value = serde_json::from_str(line).ok()?;
+        let is_bench = message["target"]["name"] == name && message["target"]["kind"][0] == "bench";
+        is_bench
+            .then(|| message["executable"].as_str().map(PathBuf::from))
+            .flatten()
+    });
+    executable.expect("cargo names what it built")
 }
