@@ -37,7 +37,10 @@ fn every_strategy_gives_the_exact_result_at_every_length() {
     for kind in strategy::ALL {
         for length in lengths {
             let case = case(kind, Size::bytes(length * 4), Threshold::Max, 7);
-            run(&guarded.device, &case, 3).unwrap_or_else(|failure| panic!("{} of {length}: {failure}", kind.name));
+            match run(&guarded.device, &case, 3) {
+                Err(failure) if failure.is_skip() => println!("SKIPPED {} of {length}: {failure}", kind.name),
+                ran => assert!(ran.is_ok(), "{} of {length}: {ran:?}", kind.name),
+            }
         }
     }
 }
@@ -87,7 +90,12 @@ fn nothing_is_left_behind() {
     let guarded = common::device();
     let before = guarded.device.memory_info().expect("readable").free_bytes;
     for kind in strategy::ALL {
-        run(&guarded.device, &case(kind, Size::mib(8), Threshold::Max, 5), 2).expect("the case runs");
+        let ran = run(&guarded.device, &case(kind, Size::mib(8), Threshold::Max, 5), 2);
+        assert!(
+            ran.as_ref().map_or_else(Failure::is_skip, |_| true),
+            "{}: {ran:?}",
+            kind.name
+        );
     }
     let after = guarded.device.memory_info().expect("readable").free_bytes;
     // A GPU's driver keeps what loading a module took; on the host device every byte comes back.

@@ -44,6 +44,23 @@ pub fn alloc_plain(size_bytes: usize) -> Result<DevicePtr> {
     Ok(DevicePtr(raw))
 }
 
+/// `CU_MEM_ATTACH_GLOBAL`: accessible from every stream.
+const ATTACH_GLOBAL: u32 = 1;
+
+/// `cuMemAllocManaged`: memory that host and device share and that moves to whoever touches it.
+///
+/// # Errors
+///
+/// The driver's refusal. More than what is free is not refused, and must not be asked for.
+#[inline]
+pub fn alloc_managed(size_bytes: usize) -> Result<DevicePtr> {
+    let mut raw = 0;
+    // SAFETY: `raw` is a valid place for an address.
+    let code = unsafe { api::cuMemAllocManaged(&raw mut raw, size_bytes, ATTACH_GLOBAL) };
+    check(Function::cuMemAllocManaged, code)?;
+    Ok(DevicePtr(raw))
+}
+
 /// `cuMemFree`: gives memory back, after the device has come to rest.
 ///
 /// # Errors

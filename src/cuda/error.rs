@@ -19,10 +19,32 @@ pub enum Error {
         code: Code,
     },
     /// The bound driver does not have the function at all.
-    #[error("this driver has no {}{}", function.name(), since(*function))]
+    #[error("{}", missing(*function, driver::is_host()))]
     Missing {
         /// What was to be called.
         function: Function,
+    },
+    /// More than an allocator can manage.
+    #[error("{size_bytes} bytes are more than the allocator can manage")]
+    TooLarge {
+        /// What was asked for.
+        size_bytes: usize,
+    },
+    /// More managed memory than poolbench allows itself.
+    #[error(
+        "{size_bytes} bytes of managed memory are more than the {share_bytes} (an eighth of the free memory) that poolbench allows itself"
+    )]
+    BeyondShare {
+        /// What was asked for.
+        size_bytes: usize,
+        /// What is allowed.
+        share_bytes: usize,
+    },
+    /// A free of what is not allocated.
+    #[error("address {address:#x} is not allocated")]
+    NotAllocated {
+        /// What was to be freed.
+        address: u64,
     },
     /// An attribute did not read back as it was set.
     #[error("pool attribute {attribute} was set to {set} but reads {read}")]
@@ -43,7 +65,10 @@ impl Error {
         match self {
             Error::Call { code, .. } => Some(*code),
             Error::Missing { .. } => Some(Code::NOT_SUPPORTED),
-            Error::ReadBack { .. } => None,
+            Error::TooLarge { .. }
+            | Error::BeyondShare { .. }
+            | Error::NotAllocated { .. }
+            | Error::ReadBack { .. } => None,
         }
     }
 
@@ -51,7 +76,8 @@ impl Error {
     /// do it, or has not enough memory.
     #[must_use]
     pub fn is_skip(&self) -> bool {
-        matches!(self.code(), Some(Code::NOT_SUPPORTED | Code::OUT_OF_MEMORY))
+        matches!(self, Error::TooLarge { .. } | Error::BeyondShare { .. })
+            || matches!(self.code(), Some(Code::NOT_SUPPORTED | Code::OUT_OF_MEMORY))
     }
 }
 
@@ -94,6 +120,13 @@ fn hint(function: Function, code: Code) -> String {
         (_, Code::ILLEGAL_ADDRESS) => String::from("; the device is unusable until the process ends"),
         _ => String::new(),
     }
+}
+
+fn missing(function: Function, is_host: bool) -> String {
+    if is_host {
+        return format!("the host device has no {}", function.name());
+    }
+    format!("this driver has no {}{}", function.name(), since(function))
 }
 
 /// Which CUDA release brought the functions that a benchmark may find missing.
@@ -157,13 +190,13 @@ mod tests {
 
     #[test]
     fn a_missing_function_is_named_with_the_release_that_brought_it() {
-        let message = Error::Missing {
-            function: Function::cuMemPoolCreate,
-        }
-        .to_string();
         assert_eq!(
-            message,
+            missing(Function::cuMemPoolCreate, false),
             "this driver has no cuMemPoolCreate; it came with CUDA 11.2 (driver 460): upgrade the driver"
+        );
+        assert_eq!(
+            missing(Function::cuMemAllocManaged, true),
+            "the host device has no cuMemAllocManaged"
         );
     }
 }

@@ -9,14 +9,16 @@ mod device;
 mod error;
 mod event;
 mod kernel;
+mod mapping;
 mod pool;
 mod stream;
 
-pub use buffer::{DeviceBuffer, DevicePtr, alloc_plain, free_plain};
+pub use buffer::{DeviceBuffer, DevicePtr, alloc_managed, alloc_plain, free_plain};
 pub use device::{Attribute, Device, MemoryInfo, OpenError};
 pub use error::{Error, Result, silence_failed_drops};
 pub use event::Event;
 pub use kernel::{Kernels, PTX_ORIGIN};
+pub use mapping::{MappedMemory, mapping_granularity_bytes};
 pub use pool::{MemoryPool, ReusePolicy};
 pub use stream::Stream;
 

@@ -77,6 +77,12 @@ pub fn bind(choice: DeviceChoice, library: Option<&std::path::Path>) -> Result<B
     Ok(BOUND.get_or_init(|| binding).backend)
 }
 
+/// Whether the process is bound to the host device.
+#[must_use]
+pub fn is_host() -> bool {
+    BOUND.get().is_some_and(|binding| binding.backend == Backend::Host)
+}
+
 /// Why [`DeviceChoice::Auto`] took the host device, `None` where it did not.
 #[must_use]
 pub fn fallback_reason() -> Option<&'static str> {

@@ -71,6 +71,9 @@ strategies! {
     sync,
     stream_ordered,
     owned_pool,
+    arena,
+    managed,
+    vmm,
     noop,
 }
 

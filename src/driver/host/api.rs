@@ -5,7 +5,7 @@
 use super::device::{DEVICE, HostDevice};
 use super::kernel::Launch;
 use super::stream::{HostTarget, Operation};
-use crate::driver::{Code, Function, Table};
+use crate::driver::{Code, Table};
 use cust::sys::{
     CUcontext, CUdevice, CUdeviceptr, CUevent, CUfunction, CUmemLocationType, CUmemPoolProps, CUmemoryPool, CUmodule,
     CUstream, CUuuid,
@@ -15,12 +15,13 @@ use std::ffi::{CStr, c_char, c_int, c_uchar, c_uint, c_void};
 /// Points the table's entries here and returns which.
 macro_rules! implement {
     ($($name:ident),* $(,)?) => {
-        pub(super) fn install(table: &mut Table) -> &'static [Function] {
+        pub(super) fn install(table: &mut Table) -> &'static [$crate::driver::Function] {
             $(table.$name = $name;)*
-            &[$(Function::$name),*]
+            &[$($crate::driver::Function::$name),*]
         }
     };
 }
+pub(super) use implement;
 
 implement! {
     cuInit, cuDriverGetVersion, cuGetErrorName, cuGetErrorString,
@@ -40,7 +41,7 @@ const NAME: &CStr = c"host";
 /// The driver version it stands in for: CUDA 13.0, whose behaviour was recorded.
 const VERSION: c_int = 13000;
 
-fn answer(result: Result<(), Code>) -> c_int {
+pub(super) fn answer(result: Result<(), Code>) -> c_int {
     result.map_or_else(|code| code.0, |()| 0)
 }
 
@@ -53,7 +54,7 @@ fn answer_bool(result: Result<bool, Code>) -> c_int {
 /// # Safety
 ///
 /// `place` is null or valid for writing a `T`.
-unsafe fn put<T>(place: *mut T, value: Result<T, Code>) -> c_int {
+pub(super) unsafe fn put<T>(place: *mut T, value: Result<T, Code>) -> c_int {
     if place.is_null() {
         return Code::INVALID_VALUE.0;
     }
@@ -156,9 +157,10 @@ unsafe extern "C" fn cuDeviceGetAttribute(value: *mut c_int, attribute: c_uint, 
         1 | 2 => Ok(1024), // threads of a block, and its width
         5 => Ok(i32::MAX), // width of a grid
         16 => Ok(1),       // multiprocessors
+        102 => Ok(1),      // virtual memory management
         115 => Ok(1),      // memory pools
         0 => Err(Code::INVALID_VALUE),
-        // No ECC, no managed memory, no virtual memory management, compute capability 0.0.
+        // No ECC, no managed memory, compute capability 0.0.
         1..=130 => Ok(0),
         _ => Err(Code::INVALID_VALUE),
     };

@@ -2,6 +2,7 @@
 
 use super::event::Event;
 use super::kernel::{self, Twin};
+use super::mapping::Mappings;
 use super::memory::{Memory, Reservation};
 use super::pool::{GRANULE_BYTES, Granules, Pool, Position, Progress};
 use super::stream::{Clock, Operation, Stream, StreamId};
@@ -55,6 +56,7 @@ struct State {
     allocations: BTreeMap<u64, Owner>,
     /// Plain memory freed in stream order: given back once the free is seen complete.
     freed_plain: Vec<(u64, u64, Position)>,
+    mappings: Mappings,
 }
 
 /// A pool with its addresses. A destroyed one lives on until its last allocation is freed.
@@ -133,6 +135,7 @@ impl HostDevice {
             current_pool: DEFAULT_POOL,
             allocations: BTreeMap::new(),
             freed_plain: Vec::new(),
+            mappings: Mappings::default(),
         };
         HostDevice {
             memory,
@@ -372,6 +375,16 @@ impl HostDevice {
             Owner::Pool(id) => state.in_pool(id, |pool, base| pool.free(address - base, at))?,
         }
         Ok(())
+    }
+
+    /// Does something in virtual memory management, given a handle that nothing has yet.
+    pub(super) fn with_mappings<T>(
+        &self,
+        action: impl FnOnce(&mut Mappings, &Arc<Memory>, u64) -> Result<T, Code>,
+    ) -> Result<T, Code> {
+        let mut state = self.in_context()?;
+        let handle = state.new_handle();
+        action(&mut state.mappings, &self.memory, handle)
     }
 
     // Pools.

@@ -8,9 +8,12 @@
 
 #[allow(non_snake_case, reason = "the driver's own names")]
 mod api;
+#[allow(non_snake_case, reason = "the driver's own names")]
+mod api_mapping;
 mod device;
 mod event;
 mod kernel;
+mod mapping;
 mod memory;
 mod pool;
 mod stream;
@@ -20,7 +23,7 @@ use super::{Code, Function, Table};
 /// The host device's table, and the functions that it does not implement.
 pub(super) fn table() -> (Table, Vec<Function>) {
     let mut table = Table::answering::<{ Code::NOT_SUPPORTED.0 }>();
-    let implemented = api::install(&mut table);
+    let implemented = [api::install(&mut table), api_mapping::install(&mut table)].concat();
     let missing = Function::ALL
         .iter()
         .filter(|function| !implemented.contains(function))

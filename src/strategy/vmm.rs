@@ -1,0 +1,49 @@
+//! Virtual memory management in the loop: reserve, create, map, set access; and back.
+
+use super::{Setup, Strategy, StrategyKind};
+use crate::cuda::Device;
+use crate::cuda::{DevicePtr, Error, MappedMemory, Result, Stream, mapping_granularity_bytes};
+
+pub(super) const KIND: StrategyKind = StrategyKind {
+    name: "vmm",
+    has_work: true,
+    build,
+};
+
+struct Vmm {
+    device: Device,
+    granularity_bytes: usize,
+    live: Vec<MappedMemory>,
+}
+
+fn build(setup: &Setup<'_>) -> Result<Box<dyn Strategy>> {
+    let granularity_bytes = mapping_granularity_bytes(setup.device)?;
+    Ok(Box::new(Vmm {
+        device: setup.device.clone(),
+        granularity_bytes,
+        live: Vec::new(),
+    }))
+}
+
+impl Strategy for Vmm {
+    fn alloc(&mut self, _: &Stream, size_bytes: usize) -> Result<DevicePtr> {
+        let memory = MappedMemory::map(&self.device, size_bytes.next_multiple_of(self.granularity_bytes))?;
+        let pointer = memory.pointer();
+        self.live.push(memory);
+        Ok(pointer)
+    }
+
+    /// Unmapping does not wait for the device, so the stream is waited for first.
+    fn free(&mut self, stream: &Stream, pointer: DevicePtr) -> Result<()> {
+        let index = self.live.iter().position(|memory| memory.pointer() == pointer);
+        let index = index.ok_or(Error::NotAllocated {
+            address: pointer.address(),
+        })?;
+        stream.synchronize()?;
+        self.live.swap_remove(index).close()
+    }
+
+    fn close(self: Box<Self>) -> Result<()> {
+        self.live.into_iter().try_for_each(MappedMemory::close)
+    }
+}
