@@ -43,6 +43,7 @@ fn case(function: String, strategy: &'static StrategyKind, size: Size, threshold
         function,
         strategy,
         size,
+        size_seed: None,
         release_threshold_bytes,
         iterations: ITERATIONS,
     }

@@ -47,6 +47,7 @@ fn case(strategy: &'static StrategyKind, size: Size) -> ScratchLoop {
         function: strategy.name.to_owned(),
         strategy,
         size,
+        size_seed: None,
         release_threshold_bytes: THRESHOLD.bytes(size),
         iterations: ITERATIONS,
     }

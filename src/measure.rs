@@ -21,6 +21,11 @@ pub trait Case {
     /// Iterations of one whole loop, which is never cut short.
     fn iterations_per_loop(&self) -> u64;
 
+    /// What the buffers of one whole loop add up to.
+    fn loop_bytes(&self) -> u64 {
+        (self.size().as_bytes() as u64).saturating_mul(self.iterations_per_loop())
+    }
+
     /// Allocates what the case needs, outside the measured time.
     ///
     /// # Errors
@@ -70,6 +75,17 @@ pub trait Workload {
 pub struct Observation {
     /// What the case's pool held; `None` without a pool.
     pub reserved: Option<Reserved>,
+    /// How often a block freed in another stream came back; `None` where that was not the question.
+    pub reuse: Option<Reuse>,
+}
+
+/// How often an allocation got the block that another stream had just freed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Reuse {
+    /// Allocations after such a free.
+    pub asked: u64,
+    /// Allocations that got the block.
+    pub reused: u64,
 }
 
 /// What a pool holds of the operating system's memory.
@@ -79,6 +95,8 @@ pub struct Reserved {
     pub after_synchronize_bytes: u64,
     /// At most, in bytes.
     pub high_bytes: u64,
+    /// What was allocated from it at most, in bytes.
+    pub used_high_bytes: u64,
 }
 
 /// Why a case has no number.
@@ -184,7 +202,7 @@ pub const HOST_LOOP_SIZE_MAX: Size = Size::mib(1024);
 ///
 /// See [`Failure::is_skip`] for what is a skip here; afterwards, nothing is.
 pub fn prepare(case: &dyn Case, device: &Device) -> Result<Box<dyn Workload>, Failure> {
-    let loop_bytes = (case.size().as_bytes() as u64).saturating_mul(case.iterations_per_loop());
+    let loop_bytes = case.loop_bytes();
     if device.is_host() && loop_bytes > HOST_LOOP_SIZE_MAX.as_bytes() as u64 {
         return Err(Failure::TooSlowOnHost { loop_bytes });
     }

@@ -14,6 +14,7 @@ fn case(strategy: &'static StrategyKind, size: Size, threshold: Threshold, itera
         function: strategy.name.to_owned(),
         strategy,
         size,
+        size_seed: None,
         release_threshold_bytes: threshold.bytes(size),
         iterations,
     }

@@ -1,7 +1,7 @@
 //! Sub-allocation from one block that was allocated before the loop: what a caching allocator costs.
 
 use super::{Setup, Strategy, StrategyKind};
-use crate::cuda::{DevicePtr, Error, Result, Stream, alloc_plain, free_plain};
+use crate::cuda::{DeviceBuffer, DevicePtr, Error, Result, Stream};
 use offset_allocator::{Allocation, Allocator};
 use std::collections::HashMap;
 
@@ -16,7 +16,7 @@ pub(super) const KIND: StrategyKind = StrategyKind {
 const UNIT_BYTES: usize = 256;
 
 struct Arena {
-    block: DevicePtr,
+    block: DeviceBuffer,
     allocator: Allocator,
     /// A free names only the address, so an arena has to find the rest, as caching allocators do.
     live: HashMap<DevicePtr, Allocation>,
@@ -31,8 +31,9 @@ fn build(setup: &Setup<'_>) -> Result<Box<dyn Strategy>> {
     let Ok(units) = u32::try_from(units) else {
         return Err(Error::TooLarge { size_bytes });
     };
+    let block = DeviceBuffer::uninitialized(size_bytes / size_of::<f32>())?;
     Ok(Box::new(Arena {
-        block: alloc_plain(size_bytes)?,
+        block,
         allocator: Allocator::new(units),
         live: HashMap::new(),
     }))
@@ -42,7 +43,10 @@ impl Strategy for Arena {
     fn alloc(&mut self, _: &Stream, size_bytes: usize) -> Result<DevicePtr> {
         let units = u32::try_from(size_bytes.div_ceil(UNIT_BYTES)).map_err(|_| Error::TooLarge { size_bytes })?;
         let allocation = self.allocator.allocate(units).ok_or(Error::TooLarge { size_bytes })?;
-        let pointer = self.block.offset(u64::from(allocation.offset) * UNIT_BYTES as u64);
+        let pointer = self
+            .block
+            .pointer()
+            .offset(u64::from(allocation.offset) * UNIT_BYTES as u64);
         self.live.insert(pointer, allocation);
         Ok(pointer)
     }
@@ -57,6 +61,6 @@ impl Strategy for Arena {
     }
 
     fn close(self: Box<Self>) -> Result<()> {
-        free_plain(self.block)
+        self.block.close()
     }
 }

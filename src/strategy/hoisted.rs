@@ -1,7 +1,7 @@
 //! The buffer is allocated before the loop: the only honest baseline.
 
 use super::{Setup, Strategy, StrategyKind};
-use crate::cuda::{DevicePtr, Result, Stream, alloc_plain, free_plain};
+use crate::cuda::{DeviceBuffer, DevicePtr, Result, Stream};
 
 pub(super) const KIND: StrategyKind = StrategyKind {
     name: "hoisted",
@@ -9,19 +9,15 @@ pub(super) const KIND: StrategyKind = StrategyKind {
     build,
 };
 
-struct Hoisted {
-    pointer: DevicePtr,
-}
+struct Hoisted(DeviceBuffer);
 
 fn build(setup: &Setup<'_>) -> Result<Box<dyn Strategy>> {
-    Ok(Box::new(Hoisted {
-        pointer: alloc_plain(setup.size.as_bytes())?,
-    }))
+    Ok(Box::new(Hoisted(DeviceBuffer::uninitialized(setup.size.elements())?)))
 }
 
 impl Strategy for Hoisted {
     fn alloc(&mut self, _: &Stream, _: usize) -> Result<DevicePtr> {
-        Ok(self.pointer)
+        Ok(self.0.pointer())
     }
 
     fn free(&mut self, _: &Stream, _: DevicePtr) -> Result<()> {
@@ -29,6 +25,6 @@ impl Strategy for Hoisted {
     }
 
     fn close(self: Box<Self>) -> Result<()> {
-        free_plain(self.pointer)
+        self.0.close()
     }
 }

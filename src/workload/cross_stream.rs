@@ -1,0 +1,190 @@
+//! A block freed in one stream and wanted in another: whether it comes back, by reuse policy, with and
+//! without an event between the streams.
+
+use super::exact_loop::{ExactLoop, Lane};
+use super::exact_sum::scale;
+use crate::case::{BenchmarkId, InvalidPart, Size};
+use crate::cuda::{Device, DevicePtr, Event, Kernels, MemoryPool, ReusePolicy};
+use crate::measure::{Case, Failure, Observation, Reserved, Reuse, Workload};
+use std::time::Duration;
+
+/// Which reuse policies are on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Policies {
+    /// None of the three.
+    None,
+    /// One alone.
+    Only(ReusePolicy),
+    /// All: the driver's default.
+    All,
+}
+
+impl Policies {
+    /// Every combination that the suite measures.
+    pub const ALL: [Policies; 5] = [
+        Policies::None,
+        Policies::Only(ReusePolicy::FollowEventDependencies),
+        Policies::Only(ReusePolicy::AllowOpportunistic),
+        Policies::Only(ReusePolicy::AllowInternalDependencies),
+        Policies::All,
+    ];
+
+    /// The name in benchmark ids.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Policies::None => "none",
+            Policies::Only(ReusePolicy::FollowEventDependencies) => "follow_event",
+            Policies::Only(ReusePolicy::AllowOpportunistic) => "opportunistic",
+            Policies::Only(ReusePolicy::AllowInternalDependencies) => "internal",
+            Policies::All => "all",
+        }
+    }
+
+    fn includes(self, policy: ReusePolicy) -> bool {
+        self == Policies::All || self == Policies::Only(policy)
+    }
+}
+
+/// A point on the axes: policies, event or not, size.
+#[derive(Clone, Debug)]
+pub struct CrossStream {
+    /// The Criterion group.
+    pub group: &'static str,
+    /// The reuse policies.
+    pub policies: Policies,
+    /// Whether the second stream waits for an event that the first records after its free.
+    pub with_event: bool,
+    /// The size of the block.
+    pub size: Size,
+    /// Iterations, then a synchronise of both streams.
+    pub iterations: u64,
+}
+
+impl Case for CrossStream {
+    fn id(&self) -> Result<BenchmarkId, InvalidPart> {
+        let event = if self.with_event { "event" } else { "no_event" };
+        BenchmarkId::new(
+            self.group,
+            &format!("policy={},{event}", self.policies.name()),
+            &self.size.to_string(),
+        )
+    }
+
+    fn size(&self) -> Size {
+        self.size
+    }
+
+    fn iterations_per_loop(&self) -> u64 {
+        self.iterations
+    }
+
+    fn prepare(&self, device: &Device) -> Result<Box<dyn Workload>, Failure> {
+        device.require_free_bytes(self.size.as_bytes().saturating_mul(8))?;
+        let pool = MemoryPool::create(device)?;
+        pool.set_release_threshold_bytes(u64::MAX)?;
+        for policy in ReusePolicy::ALL {
+            pool.set_reuse_policy(policy, self.policies.includes(policy))?;
+        }
+        let count = usize::try_from(self.iterations).unwrap_or(usize::MAX);
+        let lengths = vec![self.size.elements(); count];
+        Ok(Box::new(Prepared {
+            kernels: Kernels::load()?,
+            pool,
+            lanes: [Lane::new(&lengths)?, Lane::new(&lengths)?],
+            event: if self.with_event { Some(Event::new()?) } else { None },
+            iterations: self.iterations,
+            size: self.size,
+            reuse: Reuse { asked: 0, reused: 0 },
+        }))
+    }
+}
+
+struct Prepared {
+    kernels: Kernels,
+    pool: MemoryPool,
+    lanes: [Lane; 2],
+    event: Option<Event>,
+    iterations: u64,
+    size: Size,
+    reuse: Reuse,
+}
+
+impl Prepared {
+    /// Work on a fresh block in one stream, and its free there.
+    #[inline]
+    fn work(&self, lane: &Lane, iteration: u64) -> Result<DevicePtr, Failure> {
+        let length = self.size.elements();
+        let scratch = self.pool.alloc(&lane.stream, self.size.as_bytes())?;
+        self.kernels
+            .fill(&lane.stream, scratch, lane.sum.input(), length, scale(iteration))?;
+        self.kernels
+            .accumulate(&lane.stream, lane.sum.output(), scratch, length)?;
+        MemoryPool::free(&lane.stream, scratch)?;
+        Ok(scratch)
+    }
+}
+
+impl ExactLoop for Prepared {
+    fn iterations(&self) -> u64 {
+        self.iterations
+    }
+
+    #[inline]
+    fn run_loop(&mut self, iterations: u64) -> Result<(), Failure> {
+        for iteration in 0..iterations {
+            let first = self.work(&self.lanes[0], iteration)?;
+            if let Some(event) = &self.event {
+                event.record(&self.lanes[0].stream)?;
+                self.lanes[1].stream.wait_event(event)?;
+            }
+            let second = self.work(&self.lanes[1], iteration)?;
+            self.reuse.asked += 1;
+            self.reuse.reused += u64::from(first == second);
+        }
+        self.lanes.iter().try_for_each(|lane| Ok(lane.stream.synchronize()?))
+    }
+
+    fn lanes(&mut self) -> &mut [Lane] {
+        &mut self.lanes
+    }
+}
+
+impl Workload for Prepared {
+    fn iterations_per_loop(&self) -> u64 {
+        self.iterations
+    }
+
+    fn trial(&mut self) -> Result<Duration, Failure> {
+        self.time_one()
+    }
+
+    fn run(&mut self, loops: u64) -> Result<Duration, Failure> {
+        self.reuse = Reuse { asked: 0, reused: 0 };
+        self.time_loops(loops)
+    }
+
+    fn check(&mut self) -> Result<Observation, Failure> {
+        self.check_lanes()?;
+        let after = self.pool.used_bytes_current()?;
+        if after != 0 {
+            return Err(Failure::UsedBytes { before: 0, after });
+        }
+        let reserved = Reserved {
+            after_synchronize_bytes: self.pool.reserved_bytes_current()?,
+            high_bytes: self.pool.reserved_bytes_high()?,
+            used_high_bytes: self.pool.used_bytes_high()?,
+        };
+        Ok(Observation {
+            reserved: Some(reserved),
+            reuse: Some(self.reuse),
+        })
+    }
+
+    fn close(self: Box<Self>) -> Result<(), Failure> {
+        self.lanes.into_iter().try_for_each(Lane::close)?;
+        self.event.map_or(Ok(()), Event::close)?;
+        self.pool.close()?;
+        Ok(self.kernels.close()?)
+    }
+}

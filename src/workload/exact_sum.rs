@@ -1,0 +1,216 @@
+//! What proves that a loop did its work: an output whose every element is known exactly.
+//!
+//! Iteration `i` of a loop fills the scratch buffer with `scale(i)` times the input, and adds it to the
+//! output. Inputs and scales are small whole numbers, so the sums are exact in `f32`, whatever the
+//! strategy; a scratch buffer that was not filled again, was filled for another iteration, or was too
+//! short, shows.
+
+use crate::cuda::{DeviceBuffer, DevicePtr, Stream};
+use crate::measure::Failure;
+use approx::relative_eq;
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+
+/// Scales go from 1 to this, and begin again.
+const SCALES: u64 = 4;
+/// Inputs are whole numbers from 1 to this.
+const INPUT_MAX: u8 = 8;
+/// `f32` holds every whole number up to here.
+const EXACT_MAX: u64 = 1 << 24;
+/// Outputs up to this many elements are compared in whole after each sample; larger ones at both ends
+/// then, and in whole before the first sample and after the last.
+const FULL_CHECK_ELEMENTS: usize = (1 << 20) / size_of::<f32>();
+/// Elements compared at each end of a large output.
+const SPOT_ELEMENTS: usize = 8;
+/// The seed of the input; the same for every case, so that all strategies must agree.
+const INPUT_SEED: u64 = 0x5eed;
+
+/// The scale of an iteration of a loop.
+#[allow(clippy::cast_precision_loss, reason = "at most SCALES")]
+#[inline]
+pub(super) fn scale(iteration: u64) -> f32 {
+    (1 + iteration % SCALES) as f32
+}
+
+/// Elements that the same iterations of a loop reach, and the sum of those iterations' scales.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Segment {
+    end: usize,
+    scale_sum: u64,
+}
+
+/// Input and output of a loop, and what the output has to be.
+pub(super) struct ExactSum {
+    input: DeviceBuffer,
+    output: DeviceBuffer,
+    host_input: Vec<f32>,
+    segments: Vec<Segment>,
+    /// Loops whose scratch is in the output.
+    loops: u64,
+}
+
+impl ExactSum {
+    /// Buffers for a loop whose iterations use these numbers of elements. The output is zero.
+    pub(super) fn new(stream: &Stream, lengths: &[usize]) -> Result<ExactSum, Failure> {
+        let elements = lengths.iter().copied().max().unwrap_or(1);
+        let host_input = input(elements);
+        let input = DeviceBuffer::from_slice(stream, &host_input)?;
+        let output = DeviceBuffer::uninitialized(elements)?;
+        let mut sum = ExactSum {
+            input,
+            output,
+            host_input,
+            segments: segments(lengths),
+            loops: 0,
+        };
+        sum.reset(stream)?;
+        Ok(sum)
+    }
+
+    /// For a loop that runs no kernels: the output stays zero.
+    pub(super) fn expect_no_work(&mut self) {
+        self.segments = vec![Segment {
+            end: self.output.len(),
+            scale_sum: 0,
+        }];
+    }
+
+    pub(super) fn input(&self) -> DevicePtr {
+        self.input.pointer()
+    }
+
+    pub(super) fn output(&self) -> DevicePtr {
+        self.output.pointer()
+    }
+
+    /// How many loops may be accumulated before sums stop being exact.
+    pub(super) fn loops_max(&self) -> u64 {
+        let per_loop = self.segments.iter().map(|segment| segment.scale_sum).max().unwrap_or(0) * u64::from(INPUT_MAX);
+        (EXACT_MAX / per_loop.max(1)).max(1)
+    }
+
+    /// Zeroes the output and waits for it.
+    pub(super) fn reset(&mut self, stream: &Stream) -> Result<(), Failure> {
+        self.loops = 0;
+        stream.set_words(self.output.pointer(), 0, self.output.len())?;
+        Ok(stream.synchronize()?)
+    }
+
+    /// Notes that this many loops were added to the output.
+    pub(super) fn add_loops(&mut self, loops: u64) {
+        self.loops += loops;
+    }
+
+    /// Compares a small output in whole, a large one at both ends.
+    pub(super) fn check_sample(&self, stream: &Stream) -> Result<(), Failure> {
+        let length = self.output.len();
+        if length <= FULL_CHECK_ELEMENTS {
+            return self.check(stream);
+        }
+        self.compare(stream, 0, SPOT_ELEMENTS)?;
+        self.compare(stream, length - SPOT_ELEMENTS, SPOT_ELEMENTS)
+    }
+
+    /// Compares the whole output.
+    pub(super) fn check(&self, stream: &Stream) -> Result<(), Failure> {
+        self.compare(stream, 0, self.output.len())
+    }
+
+    fn compare(&self, stream: &Stream, first: usize, elements: usize) -> Result<(), Failure> {
+        let mut actual = vec![0.0_f32; elements];
+        stream.copy_to_host(
+            &mut actual,
+            self.output.pointer().offset((first * size_of::<f32>()) as u64),
+        )?;
+        let mut start = 0;
+        for segment in &self.segments {
+            let (from, to) = (start.max(first), segment.end.min(first + elements));
+            if from < to {
+                self.compare_segment(segment, from, &actual[from - first..to - first])?;
+            }
+            start = segment.end;
+        }
+        Ok(())
+    }
+
+    #[allow(clippy::cast_precision_loss, reason = "below 2^24 by loops_max")]
+    fn compare_segment(&self, segment: &Segment, first: usize, actual: &[f32]) -> Result<(), Failure> {
+        let factor = (self.loops * segment.scale_sum) as f64;
+        let inputs = &self.host_input[first..first + actual.len()];
+        let wrong = actual.iter().zip(inputs).position(|(actual, input)| {
+            // Exact as long as sums stay below 2^24, so one unit in the last place is already generous.
+            !relative_eq!(
+                f64::from(*actual),
+                f64::from(*input) * factor,
+                max_relative = f64::from(f32::EPSILON)
+            )
+        });
+        match wrong {
+            None => Ok(()),
+            Some(index) => Err(Failure::WrongResult {
+                index: first + index,
+                expected: f64::from(inputs[index]) * factor,
+                actual: f64::from(actual[index]),
+            }),
+        }
+    }
+
+    /// Frees the buffers.
+    pub(super) fn close(self) -> Result<(), Failure> {
+        self.input.close()?;
+        Ok(self.output.close()?)
+    }
+}
+
+/// The input: whole numbers from 1 to [`INPUT_MAX`], the same for every case of a length.
+fn input(length: usize) -> Vec<f32> {
+    let mut random = StdRng::seed_from_u64(INPUT_SEED);
+    (0..length)
+        .map(|_| f32::from(random.random_range(1..=INPUT_MAX)))
+        .collect()
+}
+
+/// For a loop whose iterations use these numbers of elements: which elements get which sum of scales.
+fn segments(lengths: &[usize]) -> Vec<Segment> {
+    let mut scaled: Vec<(usize, u64)> = lengths
+        .iter()
+        .zip(0_u64..)
+        .map(|(length, iteration)| (*length, 1 + iteration % SCALES))
+        .collect();
+    scaled.sort_unstable();
+    let mut left: u64 = scaled.iter().map(|(_, scale)| scale).sum();
+    let mut segments: Vec<Segment> = Vec::new();
+    for (length, scale) in scaled {
+        if segments.last().is_none_or(|segment| segment.end < length) {
+            segments.push(Segment {
+                end: length,
+                scale_sum: left,
+            });
+        }
+        left -= scale;
+    }
+    segments
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equal_lengths_are_one_segment() {
+        // 100 iterations: 25 cycles of 1 + 2 + 3 + 4.
+        assert_eq!(segments(&[7; 100]), [Segment { end: 7, scale_sum: 250 }]);
+    }
+
+    #[test]
+    fn longer_iterations_reach_further() {
+        // Scales 1, 2, 3: elements below 2 get all, below 5 the scales 2 and 3, below 9 the scale 2.
+        let expected = [(2, 6), (5, 5), (9, 2)].map(|(end, scale_sum)| Segment { end, scale_sum });
+        assert_eq!(segments(&[2, 9, 5]), expected);
+    }
+
+    #[test]
+    fn scales_repeat() {
+        assert_eq!([0, 3, 4, 99].map(scale), [1.0, 4.0, 1.0, 4.0]);
+    }
+}

@@ -1,0 +1,206 @@
+//! The scratch loop in several streams at once: each iteration allocates, works and frees in every
+//! stream; all are synchronised at the end of the loop.
+
+use super::exact_loop::{ExactLoop, Lane};
+use super::exact_sum::scale;
+use crate::case::{BenchmarkId, InvalidPart, Size};
+use crate::cuda::{self, Device, DeviceBuffer, Kernels, MemoryPool};
+use crate::measure::{Case, Failure, Observation, Reserved, Workload};
+use std::time::Duration;
+
+/// Where the streams' buffers come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// One buffer a stream, allocated before the loop.
+    Hoisted,
+    /// One pool that all streams share.
+    SharedPool,
+    /// A pool for each stream.
+    OwnPools,
+}
+
+impl Source {
+    /// Every source, the baseline first.
+    pub const ALL: [Source; 3] = [Source::Hoisted, Source::SharedPool, Source::OwnPools];
+
+    /// The name in benchmark ids.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Source::Hoisted => "hoisted",
+            Source::SharedPool => "shared_pool",
+            Source::OwnPools => "own_pools",
+        }
+    }
+}
+
+/// A point on the axes: source, number of streams, size.
+#[derive(Clone, Debug)]
+pub struct MultiStream {
+    /// The Criterion group.
+    pub group: &'static str,
+    /// Where buffers come from.
+    pub source: Source,
+    /// How many streams.
+    pub n_streams: usize,
+    /// The size of each stream's buffer.
+    pub size: Size,
+    /// Iterations of each stream, then a synchronise of all.
+    pub iterations: u64,
+}
+
+impl Case for MultiStream {
+    fn id(&self) -> Result<BenchmarkId, InvalidPart> {
+        let function = format!("{},{}", self.source.name(), self.size);
+        BenchmarkId::new(self.group, &function, &format!("streams={}", self.n_streams))
+    }
+
+    /// All streams' buffers together: what one iteration works on.
+    fn size(&self) -> Size {
+        Size::bytes(self.size.as_bytes() * self.n_streams)
+    }
+
+    fn iterations_per_loop(&self) -> u64 {
+        self.iterations
+    }
+
+    fn prepare(&self, device: &Device) -> Result<Box<dyn Workload>, Failure> {
+        device.require_free_bytes(self.size().as_bytes().saturating_mul(3))?;
+        let kernels = Kernels::load()?;
+        let pools = match self.source {
+            Source::Hoisted => Vec::new(),
+            Source::SharedPool => vec![pool_at_max(device)?],
+            Source::OwnPools => (0..self.n_streams)
+                .map(|_| pool_at_max(device))
+                .collect::<Result<_, _>>()?,
+        };
+        let count = usize::try_from(self.iterations).unwrap_or(usize::MAX);
+        let lengths = vec![self.size.elements(); count];
+        let lanes = (0..self.n_streams)
+            .map(|_| Lane::new(&lengths))
+            .collect::<Result<_, _>>()?;
+        let n_hoisted = if self.source == Source::Hoisted {
+            self.n_streams
+        } else {
+            0
+        };
+        let hoisted = (0..n_hoisted)
+            .map(|_| DeviceBuffer::uninitialized(self.size.elements()))
+            .collect::<Result<_, _>>()?;
+        Ok(Box::new(Prepared {
+            kernels,
+            pools,
+            lanes,
+            hoisted,
+            iterations: self.iterations,
+            size: self.size,
+        }))
+    }
+}
+
+fn pool_at_max(device: &Device) -> cuda::Result<MemoryPool> {
+    let pool = MemoryPool::create(device)?;
+    pool.set_release_threshold_bytes(u64::MAX)?;
+    Ok(pool)
+}
+
+struct Prepared {
+    kernels: Kernels,
+    /// None, one for all, or one a lane.
+    pools: Vec<MemoryPool>,
+    lanes: Vec<Lane>,
+    /// One a lane, or none.
+    hoisted: Vec<DeviceBuffer>,
+    iterations: u64,
+    size: Size,
+}
+
+impl Prepared {
+    /// The pool of a lane, `None` where its buffer is hoisted.
+    #[inline]
+    fn pool(&self, lane: usize) -> Option<&MemoryPool> {
+        self.pools.get(lane).or(self.pools.first())
+    }
+
+    #[inline]
+    fn work(&self, index: usize, lane: &Lane, iteration: u64) -> Result<(), Failure> {
+        let length = self.size.elements();
+        let pool = self.pool(index);
+        let scratch = match pool {
+            Some(pool) => pool.alloc(&lane.stream, self.size.as_bytes())?,
+            None => self.hoisted[index].pointer(),
+        };
+        self.kernels
+            .fill(&lane.stream, scratch, lane.sum.input(), length, scale(iteration))?;
+        self.kernels
+            .accumulate(&lane.stream, lane.sum.output(), scratch, length)?;
+        if pool.is_some() {
+            MemoryPool::free(&lane.stream, scratch)?;
+        }
+        Ok(())
+    }
+}
+
+impl ExactLoop for Prepared {
+    fn iterations(&self) -> u64 {
+        self.iterations
+    }
+
+    #[inline]
+    fn run_loop(&mut self, iterations: u64) -> Result<(), Failure> {
+        for iteration in 0..iterations {
+            for (index, lane) in self.lanes.iter().enumerate() {
+                self.work(index, lane, iteration)?;
+            }
+        }
+        self.lanes.iter().try_for_each(|lane| Ok(lane.stream.synchronize()?))
+    }
+
+    fn lanes(&mut self) -> &mut [Lane] {
+        &mut self.lanes
+    }
+}
+
+impl Workload for Prepared {
+    fn iterations_per_loop(&self) -> u64 {
+        self.iterations
+    }
+
+    fn trial(&mut self) -> Result<Duration, Failure> {
+        self.time_one()
+    }
+
+    fn run(&mut self, loops: u64) -> Result<Duration, Failure> {
+        self.time_loops(loops)
+    }
+
+    fn check(&mut self) -> Result<Observation, Failure> {
+        self.check_lanes()?;
+        let mut reserved = None;
+        for pool in &self.pools {
+            let after = pool.used_bytes_current()?;
+            if after != 0 {
+                return Err(Failure::UsedBytes { before: 0, after });
+            }
+            let seen = reserved.get_or_insert(Reserved {
+                after_synchronize_bytes: 0,
+                high_bytes: 0,
+                used_high_bytes: 0,
+            });
+            seen.after_synchronize_bytes += pool.reserved_bytes_current()?;
+            seen.high_bytes += pool.reserved_bytes_high()?;
+            seen.used_high_bytes += pool.used_bytes_high()?;
+        }
+        Ok(Observation {
+            reserved,
+            ..Observation::default()
+        })
+    }
+
+    fn close(self: Box<Self>) -> Result<(), Failure> {
+        self.hoisted.into_iter().try_for_each(DeviceBuffer::close)?;
+        self.lanes.into_iter().try_for_each(Lane::close)?;
+        self.pools.into_iter().try_for_each(MemoryPool::close)?;
+        Ok(self.kernels.close()?)
+    }
+}
