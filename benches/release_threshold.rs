@@ -2,7 +2,7 @@
 //! synchronise has to be got again.
 
 use poolbench::case::{Size, Threshold};
-use poolbench::report::{Column, comparison_table};
+use poolbench::report::{Column, break_even_lines, comparison_table};
 use poolbench::strategy::{HOISTED, STREAM_ORDERED, StrategyKind};
 use poolbench::suite::{self, Outcome, Suite, SuiteError};
 use poolbench::workload::ScratchLoop;
@@ -32,6 +32,11 @@ fn measure(suite: &mut Suite) -> Result<(), SuiteError> {
     let outcomes = suite.group(GROUP, &cases)?;
     if let Some(table) = comparison_table(&outcomes, HOISTED.name, &[RESERVED]) {
         println!("{table}");
+    }
+    let names = THRESHOLDS.map(|threshold| threshold.to_string());
+    let names = names.each_ref().map(String::as_str);
+    if let Some(lines) = break_even_lines(&outcomes, &names, HOISTED.name) {
+        println!("Synchronised every iteration:\n{lines}");
     }
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! The source's loop: what allocating inside it costs, by strategy and size, against not allocating.
 
 use poolbench::case::{Size, Threshold};
-use poolbench::report::comparison_table;
+use poolbench::report::{break_even_lines, comparison_table};
 use poolbench::strategy::{self, StrategyKind};
 use poolbench::suite::{self, Suite, SuiteError};
 use poolbench::workload::ScratchLoop;
@@ -37,6 +37,14 @@ fn measure(suite: &mut Suite) -> Result<(), SuiteError> {
     let outcomes = suite.group(GROUP, &cases)?;
     if let Some(table) = comparison_table(&outcomes, strategy::HOISTED.name, &[]) {
         println!("{table}");
+    }
+    let strategies: Vec<&str> = strategy::ALL
+        .iter()
+        .filter(|kind| kind.has_work)
+        .map(|kind| kind.name)
+        .collect();
+    if let Some(lines) = break_even_lines(&outcomes, &strategies[1..], strategy::HOISTED.name) {
+        println!("Synchronised every {ITERATIONS} iterations, threshold max:\n{lines}");
     }
     Ok(())
 }

@@ -1,0 +1,79 @@
+//! Several streams: results, overlap, and which blocks cross from one to another.
+
+mod common;
+
+use poolbench::case::Size;
+use poolbench::cuda::{Device, ReusePolicy};
+use poolbench::measure::{self, Case, Failure, Observation};
+use poolbench::workload::{CrossStream, MultiStream, Policies, Source};
+
+fn run(device: &Device, case: &dyn Case) -> Result<Observation, Failure> {
+    let mut workload = measure::prepare(case, device)?;
+    workload.run(2)?;
+    let observation = workload.check()?;
+    workload.close()?;
+    Ok(observation)
+}
+
+#[test]
+fn every_stream_gets_its_exact_result_from_every_source() {
+    let guarded = common::device();
+    for source in Source::ALL {
+        for n_streams in [1, 2, 8] {
+            let case = MultiStream {
+                group: "test",
+                source,
+                n_streams,
+                size: Size::kib(64),
+                iterations: 20,
+            };
+            let seen =
+                run(&guarded.device, &case).unwrap_or_else(|failure| panic!("{source:?} {n_streams}: {failure}"));
+            // Each pool grows in steps of 32 MiB; a shared one holds all 64 KiB blocks in its first.
+            let pools = match source {
+                Source::Hoisted => 0,
+                Source::SharedPool => 1,
+                Source::OwnPools => n_streams as u64,
+            };
+            assert_eq!(
+                seen.reserved.map_or(0, |reserved| reserved.high_bytes),
+                pools * (32 << 20),
+                "{source:?} {n_streams}"
+            );
+        }
+    }
+}
+
+fn reuse(device: &Device, policies: Policies, with_event: bool) -> (u64, u64) {
+    // Large enough that the first stream is still at work when the second asks.
+    let case = CrossStream {
+        group: "test",
+        policies,
+        with_event,
+        size: Size::mib(32),
+        iterations: 5,
+    };
+    let seen = run(device, &case).unwrap_or_else(|failure| panic!("{policies:?} {with_event}: {failure}"));
+    let reuse = seen.reuse.expect("the case asks");
+    assert_eq!(reuse.asked, 10);
+    (reuse.reused, seen.reserved.expect("the case has a pool").high_bytes)
+}
+
+#[test]
+fn a_block_crosses_streams_by_an_event_and_its_policy() {
+    let guarded = common::device();
+    let follow = Policies::Only(ReusePolicy::FollowEventDependencies);
+    for policies in [follow, Policies::All] {
+        let (reused, reserved) = reuse(&guarded.device, policies, true);
+        assert_eq!(
+            (reused, reserved),
+            (10, 32 << 20),
+            "{policies:?} with an event: the same block each time"
+        );
+    }
+    let (reused, reserved) = reuse(&guarded.device, Policies::None, true);
+    assert_eq!(reused, 0, "no policy, no reuse");
+    assert!(reserved >= 64 << 20, "{reserved}");
+    let (reused, _) = reuse(&guarded.device, follow, false);
+    assert_eq!(reused, 0, "without an event there is nothing to follow");
+}
