@@ -1,5 +1,6 @@
 //! A block freed in one stream and wanted in another: whether it comes back, by reuse policy, with and
-//! without an event between the streams.
+//! without events between the streams. Two streams take turns; each takes a block, works on it and
+//! frees it.
 
 use super::exact_loop::{ExactLoop, Lane};
 use super::exact_sum::scale;
@@ -53,7 +54,7 @@ pub struct CrossStream {
     pub group: &'static str,
     /// The reuse policies.
     pub policies: Policies,
-    /// Whether the second stream waits for an event that the first records after its free.
+    /// Whether each stream waits for an event that the other records after its free.
     pub with_event: bool,
     /// The size of the block.
     pub size: Size,
@@ -92,7 +93,11 @@ impl Case for CrossStream {
             kernels: Kernels::load()?,
             pool,
             lanes: [Lane::new(&lengths)?, Lane::new(&lengths)?],
-            event: if self.with_event { Some(Event::new()?) } else { None },
+            events: if self.with_event {
+                Some([Event::new()?, Event::new()?])
+            } else {
+                None
+            },
             iterations: self.iterations,
             size: self.size,
             reuse: Reuse { asked: 0, reused: 0 },
@@ -104,7 +109,8 @@ struct Prepared {
     kernels: Kernels,
     pool: MemoryPool,
     lanes: [Lane; 2],
-    event: Option<Event>,
+    /// One a lane, recorded after its free.
+    events: Option<[Event; 2]>,
     iterations: u64,
     size: Size,
     reuse: Reuse,
@@ -132,15 +138,19 @@ impl ExactLoop for Prepared {
 
     #[inline]
     fn run_loop(&mut self, iterations: u64) -> Result<(), Failure> {
+        let mut before = None;
         for iteration in 0..iterations {
-            let first = self.work(&self.lanes[0], iteration)?;
-            if let Some(event) = &self.event {
-                event.record(&self.lanes[0].stream)?;
-                self.lanes[1].stream.wait_event(event)?;
+            for (lane, other) in [(0, 1), (1, 0)] {
+                let block = self.work(&self.lanes[lane], iteration)?;
+                if let Some(events) = &self.events {
+                    events[lane].record(&self.lanes[lane].stream)?;
+                    self.lanes[other].stream.wait_event(&events[lane])?;
+                }
+                if let Some(before) = before.replace(block) {
+                    self.reuse.asked += 1;
+                    self.reuse.reused += u64::from(before == block);
+                }
             }
-            let second = self.work(&self.lanes[1], iteration)?;
-            self.reuse.asked += 1;
-            self.reuse.reused += u64::from(first == second);
         }
         self.lanes.iter().try_for_each(|lane| Ok(lane.stream.synchronize()?))
     }
@@ -183,7 +193,7 @@ impl Workload for Prepared {
 
     fn close(self: Box<Self>) -> Result<(), Failure> {
         self.lanes.into_iter().try_for_each(Lane::close)?;
-        self.event.map_or(Ok(()), Event::close)?;
+        self.events.into_iter().flatten().try_for_each(Event::close)?;
         self.pool.close()?;
         Ok(self.kernels.close()?)
     }
