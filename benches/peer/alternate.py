@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
-"""Runs poolbench's scratch loop and the C++ peer in alternation and prints the ratio of each case.
+"""Runs poolbench's benches and the C++ peer in alternation and prints the ratio of each case.
 
-Usage: alternate.py POOLBENCH_EXECUTABLE PEER_EXECUTABLE [PAIRS] [RESULTS.json]
+Usage: alternate.py BENCH_EXECUTABLE[,BENCH_EXECUTABLE...] PEER_EXECUTABLE [PAIRS] [RESULTS.json] [FILTER]
+
+Each bench executable runs in a process of its own. FILTER is a part of the ids.
 
 Each pair is one process of each, in random order; a case's value is the median over a process's
 samples. The table gives, per case, the median over pairs of poolbench / C++, its 95 % interval (order
@@ -20,12 +22,19 @@ import tempfile
 WARM_UP_MS, MEASUREMENT_MS, SAMPLES = 100, 250, 10
 
 
-def poolbench(executable):
-    """{id: median ns} of one process, from Criterion's files."""
+def poolbench(executables, wanted):
+    """{id: median ns} of one process a bench, from Criterion's files."""
+    values = {}
+    for executable in executables.split(","):
+        values.update(bench(executable, wanted))
+    return values
+
+
+def bench(executable, wanted):
     with tempfile.TemporaryDirectory() as home:
-        command = [executable, "--bench", "--noplot", "--nresamples", "1000", "--warm-up-time", str(WARM_UP_MS / 1e3),
+        command = [executable, wanted, "--bench", "--noplot", "--nresamples", "1000", "--warm-up-time", str(WARM_UP_MS / 1e3),
                    "--measurement-time", str(MEASUREMENT_MS / 1e3), "--sample-size", str(SAMPLES)]
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env={**os.environ, "CRITERION_HOME": home})
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env={**os.environ, "CRITERION_HOME": home})
         values = {}
         for path in pathlib.Path(home).glob("*/*/*/new/sample.json"):
             sample = json.loads(path.read_text())
@@ -36,9 +45,9 @@ def poolbench(executable):
         return values
 
 
-def peer(executable):
+def peer(executable, wanted):
     """{id: median ns} of one process, from its lines."""
-    command = [executable, str(WARM_UP_MS), str(MEASUREMENT_MS), str(SAMPLES)]
+    command = [executable, str(WARM_UP_MS), str(MEASUREMENT_MS), str(SAMPLES), wanted]
     lines = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
     return {name: float(value) for name, value in (line.split(",") for line in lines)}
 
@@ -56,11 +65,12 @@ def interval(sorted_values):
 def main():
     ours, theirs = sys.argv[1], sys.argv[2]
     pairs = int(sys.argv[3]) if len(sys.argv) > 3 else 12
+    wanted = sys.argv[5] if len(sys.argv) > 5 else ""
     runs = []
     for index in range(pairs):
         order = [("poolbench", poolbench, ours), ("peer", peer, theirs)]
         random.Random(index).shuffle(order)
-        runs.append({name: run(executable) for name, run, executable in order})
+        runs.append({name: run(executable, wanted) for name, run, executable in order})
         print(f"pair {index + 1} of {pairs}", file=sys.stderr)
     if len(sys.argv) > 4:
         pathlib.Path(sys.argv[4]).write_text(json.dumps(runs))

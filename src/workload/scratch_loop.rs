@@ -7,8 +7,8 @@ use crate::case::{BenchmarkId, InvalidPart, Size};
 use crate::cuda::{Device, Kernels, MemoryPool};
 use crate::measure::{Case, Failure, Observation, Reserved, Workload};
 use crate::strategy::{Setup, Strategy, StrategyKind};
-use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
+use rand_xoshiro::SplitMix64;
 use std::time::Duration;
 
 /// The smallest size that a loop of varying sizes draws.
@@ -66,7 +66,8 @@ impl ScratchLoop {
         let Some(seed) = self.size_seed else {
             return vec![self.size.elements(); count];
         };
-        let mut random = StdRng::seed_from_u64(seed);
+        // A generator of three lines, so that the C++ peer draws the same sizes.
+        let mut random = SplitMix64::from_seed(seed.to_le_bytes());
         (0..count)
             .map(|_| log_uniform(&mut random, VARIABLE_SIZE_MIN, self.size).elements())
             .collect()
@@ -80,7 +81,7 @@ impl ScratchLoop {
     clippy::cast_sign_loss,
     reason = "sizes are positive and far below 2^52"
 )]
-fn log_uniform(random: &mut StdRng, min: Size, max: Size) -> Size {
+fn log_uniform(random: &mut SplitMix64, min: Size, max: Size) -> Size {
     let (low, high) = ((min.as_bytes() as f64).ln(), (max.as_bytes() as f64).ln());
     let drawn = (low + (high - low) * random.random::<f64>()).exp().round() as usize;
     Size::bytes(drawn.clamp(min.as_bytes(), max.as_bytes()))
@@ -226,6 +227,14 @@ mod tests {
         prepared.kernels = Kernels::load().expect("the kernels load").with_faulty_fill();
         let failure = prepared.run(1).expect_err("the output is wrong");
         assert!(matches!(failure, Failure::WrongResult { index: 0, .. }), "{failure}");
+    }
+
+    /// The first output of SplitMix64 for seed 0 is 0xe220a8397b1dcdaf (Steele, Lea and Flood's
+    /// reference program): 0.8833108082136426 of the way in the logarithm from 256 B to 64 KiB.
+    #[test]
+    fn drawn_sizes_are_those_of_the_reference_generator() {
+        let first = 256.0 * 256_f64.powf(0.883_310_808_213_642_6);
+        assert_eq!(case(Some(0)).lengths()[0], (first.round() as usize) / 4);
     }
 
     #[test]
