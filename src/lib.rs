@@ -14,6 +14,7 @@ pub mod environment;
 pub mod measure;
 pub mod report;
 pub mod run_record;
+pub mod stats;
 pub mod strategy;
 pub mod suite;
 pub mod workload;

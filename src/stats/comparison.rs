@@ -1,0 +1,439 @@
+//! Two sides in, verdicts out.
+
+use super::adjustment::ProbeSlope;
+use super::benchmark_id::BenchmarkId;
+use super::common_shift::{CommonShift, Correction, common_estimate, describe, moved_apart};
+use super::effect::Effect;
+use super::finding::{Direction, Finding, Member, Renaming, findings, renamings};
+use super::launch_table::{LaunchTable, Row, SessionIndex};
+use super::matched::{Aligned, Class, Matched, SessionLayout};
+use super::multiple_testing::q_values;
+use super::noisy_host::SlowShare;
+use super::null_distribution::{NullDistributions, minimum_launches};
+use super::options::{Options, SessionSpread};
+use super::rank_test::Bounds;
+use super::sessions::{About, SessionVariances, sessions_needed, spread_between};
+use super::side::Side;
+use super::verdict::{Between, Judged, Suite, Verdict, decide, judge};
+use super::warning::Warning;
+
+/// Spread between sessions of host-bound benchmarks, used only to say how many sessions would
+/// settle a suspicion: shifts of 0.4 to 1.9 % adjusted and 5 to 27 % raw between two H200
+/// recordings, over √2.
+const HOST_BOUND_SPREAD: (f64, f64) = (0.01, 0.08);
+
+/// What a comparison says of one benchmark.
+#[derive(Debug, Clone, PartialEq)]
+pub struct BenchmarkComparison {
+    /// The benchmark.
+    pub id: BenchmarkId,
+    /// The verdict.
+    pub verdict: Verdict,
+    /// The numbers, where both sides have valid ones.
+    pub measured: Option<Measured>,
+}
+
+/// The numbers of a benchmark that both sides measured.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Measured {
+    /// What paces it.
+    pub class: Class,
+    /// Launches of the base and of the new side.
+    pub launches: (usize, usize),
+    /// How the sides' sessions relate.
+    pub sessions: SessionLayout,
+    /// Ratio and 95 % interval, adjusted for the host's speed where that is possible, with the
+    /// variance between sessions where it is known; the common shift is left in.
+    pub effect: Effect,
+    /// The same from the times as recorded, from launches alone.
+    pub raw: Effect,
+    /// The effect less the common shift, with the variance that sessions add to what is left:
+    /// what the p-value is about.
+    pub corrected: Effect,
+    /// Ratio of medians, which also sees the slow half of the launches.
+    pub median_ratio: Option<f64>,
+    /// The slope that the adjustment took out, if any.
+    pub probe_slope: Option<ProbeSlope>,
+    /// p-value of "within the minimum effect"; `None` below four launches a side.
+    pub p_value: Option<f64>,
+    /// Its false discovery rate over all compared benchmarks.
+    pub q_value: f64,
+    /// Minimal detectable effect (0.03: three per cent) of a change found in nine of ten
+    /// comparisons; `None` where no number of launches like this could show any.
+    pub minimal_detectable_effect: Option<f64>,
+}
+
+/// How many benchmarks have each verdict.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[allow(missing_docs)]
+pub struct Summary {
+    pub regressed: usize,
+    pub improved: usize,
+    pub suspected: usize,
+    pub equivalent: usize,
+    pub inconclusive: usize,
+    pub new: usize,
+    pub missing: usize,
+    pub skipped: usize,
+}
+
+/// The result of a comparison.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Comparison {
+    /// Every id of either side, in order.
+    pub benchmarks: Vec<BenchmarkComparison>,
+    /// Counts of verdicts.
+    pub summary: Summary,
+    /// The common shift of the host-bound benchmarks, where ten or more are compared.
+    pub common_shift: Option<CommonShift>,
+    /// Labels whose benchmarks moved together.
+    pub findings: Vec<Finding>,
+    /// Labels that seem to have been renamed.
+    pub renamings: Vec<Renaming>,
+    /// Share of slow host-bound launches, where there are any.
+    pub slow_share: Option<SlowShare>,
+    /// Doubts.
+    pub warnings: Vec<Warning>,
+}
+
+impl Comparison {
+    /// Returns whether a regression was found: a benchmark's, or an established common slowdown.
+    #[must_use]
+    pub fn has_regression(&self) -> bool {
+        let common = self.common_shift.is_some_and(|c| c.established && c.effect.ratio > 1.0);
+        self.summary.regressed > 0 || common
+    }
+}
+
+/// Returns the comparison of a new side with a base.
+#[must_use]
+pub fn compare(base: &Side, new: &Side, options: &Options) -> Comparison {
+    let mut sessions = SessionIndex::default();
+    let base = LaunchTable::new(base, &mut sessions);
+    let new = LaunchTable::new(new, &mut sessions);
+    compare_tables(&base, &new, options, &mut NullDistributions::default())
+}
+
+/// Returns the spread between sessions that two unchanged recordings of one machine show, for
+/// [`Options::with_session_spread`].
+#[must_use]
+pub fn session_spread(base: &Side, new: &Side) -> SessionSpread {
+    let mut sessions = SessionIndex::default();
+    let base = LaunchTable::new(base, &mut sessions);
+    let new = LaunchTable::new(new, &mut sessions);
+    spread_between(&match_rows(&base, &new, 0.05, &mut NullDistributions::default()))
+}
+
+pub(super) fn compare_tables(
+    base: &LaunchTable,
+    new: &LaunchTable,
+    options: &Options,
+    nulls: &mut NullDistributions,
+) -> Comparison {
+    let count = matching(base, new).count();
+    let lone_alpha = options.false_discovery_rate() / count.max(1) as f64;
+    let matched = match_rows(base, new, lone_alpha, nulls);
+    let (judged, common_shift) = judge_all(&matched, lone_alpha, options, nulls);
+    let slow_share = SlowShare::of(&matched);
+    let measured = decide_all(&matched, &judged, slow_share, options);
+    let benchmarks = list(base, new, measured);
+    let members: Vec<Member<'_>> = benchmarks.iter().filter_map(member).collect();
+    let of = |verdict: &Verdict| -> Vec<&BenchmarkId> {
+        benchmarks
+            .iter()
+            .filter(|b| b.verdict == *verdict)
+            .map(|b| &b.id)
+            .collect()
+    };
+    let mut comparison = Comparison {
+        summary: summarise(&benchmarks),
+        common_shift,
+        findings: findings(&members),
+        renamings: renamings(&of(&Verdict::Missing), &of(&Verdict::New)),
+        slow_share,
+        warnings: Vec::new(),
+        benchmarks,
+    };
+    comparison.warnings = warnings(&comparison, &matched, (base, new), options);
+    comparison
+}
+
+fn matching<'a>(
+    base: &'a LaunchTable,
+    new: &'a LaunchTable,
+) -> impl Iterator<Item = (&'a BenchmarkId, &'a Row, &'a Row)> {
+    let valid = |row: &&Row| row.skipped.is_none() && !row.values.is_empty();
+    base.rows
+        .iter()
+        .filter_map(move |(id, row)| Some((id, Some(row).filter(valid)?, new.rows.get(id).filter(valid)?)))
+}
+
+fn match_rows(base: &LaunchTable, new: &LaunchTable, lone_alpha: f64, nulls: &mut NullDistributions) -> Vec<Matched> {
+    let aligned: Vec<Aligned> = matching(base, new)
+        .map(|(id, base, new)| Aligned::new(id, base, new))
+        .collect();
+    let pool = Aligned::pool(&aligned);
+    let judge = |aligned| Matched::new(aligned, pool, lone_alpha, nulls);
+    aligned.into_iter().filter_map(judge).collect()
+}
+
+/// Judges every benchmark, with the common shift taken out unless the benchmarks moved apart.
+fn judge_all(
+    matched: &[Matched],
+    lone_alpha: f64,
+    options: &Options,
+    nulls: &mut NullDistributions,
+) -> (Vec<Judged>, Option<CommonShift>) {
+    let lone_z = normal_quantile(1.0 - lone_alpha / 2.0);
+    let variances = SessionVariances::measure(matched, nulls);
+    let judge_with = |common: Option<f64>| -> Vec<Judged> {
+        let one = |(index, benchmark): (usize, &Matched)| {
+            let common = common.filter(|_| benchmark.class == Class::HostBound);
+            let total = variances.of(index, benchmark, options, About::Everything);
+            let own = match common {
+                Some(_) => variances.of(index, benchmark, options, About::ItsOwn),
+                None => total,
+            };
+            judge(
+                benchmark,
+                common.unwrap_or(0.0),
+                Between { own, total },
+                lone_z,
+                options,
+            )
+        };
+        matched.iter().enumerate().map(one).collect()
+    };
+    let Some(common) = common_estimate(matched) else {
+        return (judge_with(None), None);
+    };
+    let corrected = judge_with(Some(common));
+    let intervals: Vec<Option<Bounds>> = corrected.iter().map(|judged| judged.interval95).collect();
+    let (judged, correction) = if moved_apart(matched, &intervals, common) {
+        (judge_with(None), Correction::MovedApart)
+    } else {
+        (corrected, Correction::Applied)
+    };
+    let pairs = &variances.host_bound_pairs;
+    let shift = describe(matched, common, correction, pairs, options, nulls);
+    (judged, Some(shift))
+}
+
+fn normal_quantile(p: f64) -> f64 {
+    use statrs::distribution::{ContinuousCDF, Normal};
+    Normal::standard().inverse_cdf(p)
+}
+
+fn decide_all(
+    matched: &[Matched],
+    judged: &[Judged],
+    slow_share: Option<SlowShare>,
+    options: &Options,
+) -> Vec<BenchmarkComparison> {
+    let rates = |p_value: fn(&Judged) -> Option<f64>| {
+        q_values(
+            &judged
+                .iter()
+                .map(|judged| p_value(judged).unwrap_or(1.0))
+                .collect::<Vec<_>>(),
+        )
+    };
+    let fdr = options.false_discovery_rate();
+    let (q, q_launches) = (rates(|judged| judged.p_value), rates(|judged| judged.p_value_launches));
+    let passing = q_launches.iter().filter(|&&q| q < fdr).count().max(1);
+    let threshold = normal_quantile(1.0 - fdr * passing as f64 / matched.len().max(1) as f64 / 2.0);
+    let suite = Suite {
+        noisy: slow_share.is_some_and(|share| share.is_noisy()),
+        false_discovery_rate: fdr,
+    };
+    let one = |(index, (benchmark, judged)): (usize, (&Matched, &Judged))| {
+        let needed = || needed_for(benchmark, judged, threshold, options);
+        let verdict = decide(benchmark, judged, (q[index], q_launches[index]), suite, needed);
+        let measured = Some(measured(benchmark, judged, q[index]));
+        BenchmarkComparison {
+            id: benchmark.id.clone(),
+            verdict,
+            measured,
+        }
+    };
+    matched.iter().zip(judged).enumerate().map(one).collect()
+}
+
+fn needed_for(matched: &Matched, judged: &Judged, threshold: f64, options: &Options) -> Option<usize> {
+    let known = options.session_spread().unwrap_or_default();
+    let (adjusted, raw) = HOST_BOUND_SPREAD;
+    let spread = match matched.class {
+        Class::GpuBound => known.gpu_bound,
+        Class::Mixed => known.mixed,
+        Class::HostBound | Class::Unknown => {
+            known
+                .host_bound
+                .unwrap_or(if matched.slope.is_some() { adjusted } else { raw })
+        }
+    };
+    let effect = judged.corrected.abs() - options.delta();
+    sessions_needed(effect, matched.shift.standard_error()?, spread, threshold)
+}
+
+fn measured(matched: &Matched, judged: &Judged, q_value: f64) -> Measured {
+    Measured {
+        class: matched.class,
+        launches: (matched.base.len(), matched.new.len()),
+        sessions: matched.layout,
+        effect: Effect::of(matched.shift.estimate, judged.interval95_total, 0.95),
+        raw: Effect::of(matched.raw.estimate, matched.raw.interval95, 0.95),
+        corrected: Effect::of(judged.corrected, judged.interval95_corrected(matched), 0.95),
+        median_ratio: matched.median_ratio,
+        probe_slope: matched.slope,
+        p_value: judged.p_value,
+        q_value,
+        minimal_detectable_effect: judged.mde.map(f64::exp_m1),
+    }
+}
+
+/// Merges the compared benchmarks with those that only one side has, or that take no part.
+fn list(base: &LaunchTable, new: &LaunchTable, compared: Vec<BenchmarkComparison>) -> Vec<BenchmarkComparison> {
+    let mut all: std::collections::BTreeMap<BenchmarkId, BenchmarkComparison> = compared
+        .into_iter()
+        .map(|benchmark| (benchmark.id.clone(), benchmark))
+        .collect();
+    let has = |table: &LaunchTable, id: &BenchmarkId| {
+        table
+            .rows
+            .get(id)
+            .is_some_and(|row| row.skipped.is_some() || !row.values.is_empty())
+    };
+    for id in base.rows.keys().chain(new.rows.keys()) {
+        let skipped = |table: &LaunchTable| table.rows.get(id).and_then(|row| row.skipped.clone());
+        let verdict = match (skipped(base).or(skipped(new)), has(base, id), has(new, id)) {
+            (Some(reason), _, _) => Verdict::Skipped(reason),
+            (None, true, false) => Verdict::Missing,
+            (None, false, true) => Verdict::New,
+            (None, _, _) => continue,
+        };
+        let entry = BenchmarkComparison {
+            id: id.clone(),
+            verdict,
+            measured: None,
+        };
+        all.entry(id.clone()).or_insert(entry);
+    }
+    all.into_values().collect()
+}
+
+fn member(benchmark: &BenchmarkComparison) -> Option<Member<'_>> {
+    let shift = benchmark.measured.as_ref()?.effect.ratio.ln();
+    let moved = match benchmark.verdict {
+        Verdict::Regressed => Some(Direction::Slower),
+        Verdict::Improved => Some(Direction::Faster),
+        Verdict::Suspected { .. } if shift > 0.0 => Some(Direction::Slower),
+        Verdict::Suspected { .. } => Some(Direction::Faster),
+        _ => None,
+    };
+    Some(Member {
+        id: &benchmark.id,
+        shift,
+        moved,
+    })
+}
+
+fn summarise(benchmarks: &[BenchmarkComparison]) -> Summary {
+    let mut summary = Summary::default();
+    for benchmark in benchmarks {
+        let count = match benchmark.verdict {
+            Verdict::Regressed => &mut summary.regressed,
+            Verdict::Improved => &mut summary.improved,
+            Verdict::Suspected { .. } => &mut summary.suspected,
+            Verdict::Equivalent => &mut summary.equivalent,
+            Verdict::Inconclusive(_) => &mut summary.inconclusive,
+            Verdict::New => &mut summary.new,
+            Verdict::Missing => &mut summary.missing,
+            Verdict::Skipped(_) => &mut summary.skipped,
+        };
+        *count += 1;
+    }
+    summary
+}
+
+fn warnings(
+    comparison: &Comparison,
+    matched: &[Matched],
+    (base, new): (&LaunchTable, &LaunchTable),
+    options: &Options,
+) -> Vec<Warning> {
+    let mut warnings = Vec::new();
+    let counted = |holds: fn(&Matched) -> bool| matched.iter().filter(|b| holds(b)).count();
+    let mut when = |count: usize, warning: fn(usize) -> Warning| {
+        if count > 0 {
+            warnings.push(warning(count));
+        }
+    };
+    when(counted(|b| b.layout == SessionLayout::One), |benchmarks| {
+        Warning::OneSession { benchmarks }
+    });
+    when(counted(unequal), |benchmarks| Warning::UnequalLaunches { benchmarks });
+    when(counted(|b| b.class == Class::Unknown), |benchmarks| {
+        Warning::HostBoundUnknown { benchmarks }
+    });
+    let launches = super::order::median(matched.iter().map(|b| b.test.launches_min() as f64).collect());
+    let needed = minimum_launches(matched.len(), options.false_discovery_rate());
+    if let Some(launches) = launches.filter(|&launches| launches < needed as f64) {
+        warnings.push(Warning::FewLaunches {
+            launches: launches as usize,
+            needed,
+        });
+    }
+    if matched.iter().any(partly_shared) {
+        warnings.push(Warning::PartlySharedSessions);
+    }
+    if let Some(shift) = comparison.common_shift {
+        if shift.correction == Correction::MovedApart {
+            warnings.push(Warning::MovedApart);
+        }
+        if shift.declared {
+            warnings.push(Warning::CommonShift);
+        }
+    }
+    if comparison.slow_share.is_some_and(|share| share.is_noisy()) {
+        warnings.push(Warning::NoisyHost);
+    }
+    let flags: std::collections::BTreeSet<&String> = base.flags.keys().chain(new.flags.keys()).collect();
+    for flag in flags {
+        let count = |table: &LaunchTable| table.flags.get(flag).copied().unwrap_or(0);
+        warnings.push(Warning::Flagged {
+            flag: flag.clone(),
+            base: count(base),
+            new: count(new),
+        });
+    }
+    for benchmark in matched {
+        if benchmark.probes_incomplete {
+            warnings.push(Warning::ProbesIncomplete(benchmark.id.clone()));
+        }
+        if adjustment_disagrees(benchmark) {
+            warnings.push(Warning::AdjustmentDisagrees(benchmark.id.clone()));
+        }
+    }
+    warnings
+}
+
+fn unequal(matched: &Matched) -> bool {
+    let (base, new) = (matched.base.len(), matched.new.len());
+    base.max(new) > 2 * base.min(new)
+}
+
+fn partly_shared(matched: &Matched) -> bool {
+    let theirs = super::matched::sessions(&matched.new);
+    matched.layout != SessionLayout::Shared
+        && super::matched::sessions(&matched.base)
+            .iter()
+            .any(|session| theirs.contains(session))
+}
+
+/// The raw and the adjusted 95 % interval have nothing in common: what the times alone say, and
+/// what they say beside the probe, cannot both be the driver's effect.
+fn adjustment_disagrees(matched: &Matched) -> bool {
+    let intervals = matched.raw.interval95.zip(matched.shift.interval95);
+    matched.slope.is_some()
+        && intervals.is_some_and(|(raw, adjusted)| raw.lower > adjusted.upper || adjusted.lower > raw.upper)
+}

@@ -1,0 +1,48 @@
+//! Statistics of comparisons: samples in, estimates and verdicts out.
+//!
+//! Pure: knows nothing of CUDA, of files or of formats. The unit is the **launch**: samples of one
+//! process are not independent. [`compare`] reduces every launch of every benchmark to one value,
+//! takes the host's speed out of it, tests the fast half of the launches by ranks, and says what
+//! that proves about the whole suite at once. `reference/procedure.md` defines the steps; where the
+//! code departs from it, the place says why.
+
+mod adjustment;
+mod benchmark_id;
+mod calibration;
+mod common_shift;
+mod comparison;
+mod effect;
+mod finding;
+mod launch_table;
+mod matched;
+mod multiple_testing;
+mod noisy_host;
+mod null_distribution;
+mod options;
+mod order;
+mod rank_test;
+mod sample;
+mod sessions;
+mod side;
+mod verdict;
+mod warning;
+
+pub use adjustment::ProbeSlope;
+pub use benchmark_id::{Axis, AxisLabel, BenchmarkId};
+pub use calibration::{
+    BenchmarkCalibration, Calibration, CalibrationPlan, PowerEstimate, PowerPlan, Proportion, calibrate, estimate_power,
+};
+pub use common_shift::{CommonShift, Correction};
+pub use comparison::{BenchmarkComparison, Comparison, Measured, Summary, compare, session_spread};
+pub use effect::{Effect, Interval};
+pub use finding::{Direction, Finding, Renaming};
+pub use matched::{Class, SessionLayout};
+pub use multiple_testing::q_values;
+pub use noisy_host::SlowShare;
+pub use null_distribution::{NullDistribution, NullDistributions, Scores, minimum_launches};
+pub use options::{InvalidOptions, Options, SessionSpread};
+pub use rank_test::{Bounds, INTERVAL_LAUNCHES, Inversion, RankTest};
+pub use sample::{InvalidSample, Sample};
+pub use side::{Benchmark, InvalidBenchmark, Launch, LaunchKey, RawLaunch, RawProbe, SessionId, Side, SkipReason};
+pub use verdict::{Inconclusive, Verdict};
+pub use warning::Warning;

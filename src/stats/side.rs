@@ -1,0 +1,254 @@
+//! One side of a comparison: launches of benchmarks, as recorded.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use thiserror::Error;
+
+use super::benchmark_id::BenchmarkId;
+use super::sample::{InvalidSample, Sample};
+
+/// The recording that a launch belongs to: launches of one session share the host's state.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SessionId(String);
+
+impl SessionId {
+    /// Returns the session of this name.
+    pub fn new(name: impl Into<String>) -> Self {
+        Self(name.into())
+    }
+
+    /// Returns the name.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// One process: its session and its place in the order of starts there.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LaunchKey {
+    /// The recording.
+    pub session: SessionId,
+    /// Place in the order of starts; any numbers that grow.
+    pub order: u64,
+}
+
+/// Host-speed probe around each sample, as recorded. *Shape* `[n]` each, or empty. *Unit* ns.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct RawProbe<'a> {
+    /// Time of a fixed number of system calls.
+    pub syscall: &'a [f64],
+    /// Time of a fixed pointer chase. Checked, but not used: beside `syscall` it explained nothing
+    /// more (coefficients within ±0.09, spread unchanged, on both probe recordings).
+    pub memory: &'a [f64],
+}
+
+/// What one launch recorded for one benchmark. *Shape* `[n]` each.
+#[derive(Debug, Clone, Copy)]
+pub struct RawLaunch<'a> {
+    /// Iterations in each sample.
+    pub iters: &'a [f64],
+    /// Total time of each sample. *Unit* ns.
+    pub times_ns: &'a [f64],
+    /// The host-speed probe, where one ran.
+    pub probe_ns: Option<RawProbe<'a>>,
+    /// Marks such as `throttled`. Flagged launches count like others; their numbers are reported.
+    pub flags: &'a [String],
+}
+
+/// One benchmark in one launch, checked.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Launch {
+    /// The process.
+    pub key: LaunchKey,
+    /// Times per iteration.
+    pub sample: Sample,
+    /// Times of the system-call probe around the samples.
+    pub probe: Option<Sample>,
+    /// Marks.
+    pub flags: BTreeSet<String>,
+}
+
+/// Why a benchmark's numbers cannot be used.
+#[derive(Debug, Clone, PartialEq, Error)]
+pub enum InvalidBenchmark {
+    /// A time is no measurement.
+    #[error("launch {order} of session {session:?}: {reason}")]
+    Times {
+        /// Session of the launch.
+        session: String,
+        /// Place of the launch in its session.
+        order: u64,
+        /// What is wrong.
+        reason: InvalidSample,
+    },
+    /// A probe time is no measurement, or the probe does not pair up with the samples.
+    #[error("launch {order} of session {session:?}: {probe} probe: {reason}")]
+    Probe {
+        /// Session of the launch.
+        session: String,
+        /// Place of the launch in its session.
+        order: u64,
+        /// `syscall` or `memory`.
+        probe: &'static str,
+        /// What is wrong.
+        reason: InvalidSample,
+    },
+    /// The same launch is given twice.
+    #[error("launch {order} of session {session:?} appears twice")]
+    DuplicateLaunch {
+        /// Session of the launch.
+        session: String,
+        /// Place of the launch in its session.
+        order: u64,
+    },
+}
+
+/// Why a benchmark takes no part in the comparison.
+#[derive(Debug, Clone, PartialEq, Error)]
+pub enum SkipReason {
+    /// Its numbers are invalid.
+    #[error("invalid: {0}")]
+    Invalid(#[from] InvalidBenchmark),
+    /// It was skipped when it was recorded.
+    #[error("skipped: {0}")]
+    Recorded(String),
+}
+
+/// One benchmark on one side.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Benchmark {
+    host_bound: Option<bool>,
+    launches: BTreeMap<LaunchKey, Launch>,
+    skipped: Option<SkipReason>,
+}
+
+impl Benchmark {
+    /// Returns whether the host, not the device, sets the pace; `None` where nobody measured it.
+    #[must_use]
+    pub fn host_bound(&self) -> Option<bool> {
+        self.host_bound
+    }
+
+    /// Returns the launches in the order of session and start.
+    pub fn launches(&self) -> impl ExactSizeIterator<Item = &Launch> {
+        self.launches.values()
+    }
+
+    /// Returns why the benchmark takes no part, if so.
+    #[must_use]
+    pub fn skipped(&self) -> Option<&SkipReason> {
+        self.skipped.as_ref()
+    }
+}
+
+/// One side of a comparison.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Side {
+    benchmarks: BTreeMap<BenchmarkId, Benchmark>,
+}
+
+impl Side {
+    /// Returns a side without benchmarks.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds one launch of one benchmark. Numbers that are no measurement invalidate the benchmark
+    /// with the first reason found; nothing fails.
+    pub fn add(&mut self, id: &BenchmarkId, key: &LaunchKey, raw: &RawLaunch<'_>) {
+        let benchmark = self.benchmarks.entry(id.clone()).or_default();
+        let launch = match checked(key, raw) {
+            Ok(launch) => launch,
+            Err(reason) => {
+                benchmark.skipped.get_or_insert(reason.into());
+                return;
+            }
+        };
+        if benchmark.launches.insert(key.clone(), launch).is_some() {
+            let (session, order) = (key.session.0.clone(), key.order);
+            let reason = InvalidBenchmark::DuplicateLaunch { session, order };
+            benchmark.skipped.get_or_insert(reason.into());
+        }
+    }
+
+    /// Records that a benchmark was skipped, and why.
+    pub fn skip(&mut self, id: &BenchmarkId, reason: impl Into<String>) {
+        let benchmark = self.benchmarks.entry(id.clone()).or_default();
+        benchmark.skipped.get_or_insert(SkipReason::Recorded(reason.into()));
+    }
+
+    /// Records whether a benchmark is host-bound (device time by events below half of wall time).
+    pub fn set_host_bound(&mut self, id: &BenchmarkId, host_bound: bool) {
+        self.benchmarks.entry(id.clone()).or_default().host_bound = Some(host_bound);
+    }
+
+    /// Returns the benchmarks, by id.
+    pub fn benchmarks(&self) -> impl ExactSizeIterator<Item = (&BenchmarkId, &Benchmark)> {
+        self.benchmarks.iter()
+    }
+
+    /// Returns the distinct launches, by session and start.
+    #[must_use]
+    pub fn launch_keys(&self) -> BTreeSet<&LaunchKey> {
+        self.benchmarks
+            .values()
+            .flat_map(|benchmark| benchmark.launches.keys())
+            .collect()
+    }
+
+    /// Multiplies every time of one benchmark, as a slower driver would. A product that is no
+    /// measurement invalidates the benchmark. Probes stay as they are.
+    pub fn slow_down(&mut self, id: &BenchmarkId, factor: f64) {
+        let Some(benchmark) = self.benchmarks.get_mut(id) else {
+            return;
+        };
+        for launch in benchmark.launches.values_mut() {
+            match launch.sample.scaled(factor) {
+                Ok(sample) => launch.sample = sample,
+                Err(reason) => {
+                    let (session, order) = (launch.key.session.0.clone(), launch.key.order);
+                    let reason = InvalidBenchmark::Times { session, order, reason };
+                    benchmark.skipped.get_or_insert(reason.into());
+                    return;
+                }
+            }
+        }
+    }
+}
+
+fn checked(key: &LaunchKey, raw: &RawLaunch<'_>) -> Result<Launch, InvalidBenchmark> {
+    let (session, order) = (&key.session.0, key.order);
+    let sample = Sample::from_totals(raw.iters, raw.times_ns).map_err(|reason| InvalidBenchmark::Times {
+        session: session.clone(),
+        order,
+        reason,
+    })?;
+    let probe_sample = |probe: &'static str, times_ns: &[f64]| {
+        if times_ns.is_empty() {
+            return Ok(None);
+        }
+        let paired = if times_ns.len() == raw.times_ns.len() {
+            Sample::new(times_ns.to_vec())
+        } else {
+            let (iters, times) = (raw.times_ns.len(), times_ns.len());
+            Err(InvalidSample::LengthMismatch { iters, times })
+        };
+        paired.map(Some).map_err(|reason| InvalidBenchmark::Probe {
+            session: session.clone(),
+            order,
+            probe,
+            reason,
+        })
+    };
+    let raw_probe = raw.probe_ns.unwrap_or_default();
+    let probe = probe_sample("syscall", raw_probe.syscall)?;
+    probe_sample("memory", raw_probe.memory)?;
+    Ok(Launch {
+        key: key.clone(),
+        sample,
+        probe,
+        flags: raw.flags.iter().cloned().collect(),
+    })
+}

@@ -1,0 +1,200 @@
+//! Verdicts and the rules that lead to them.
+
+use super::matched::{Class, Matched, SessionLayout, Z90, Z95};
+use super::options::Options;
+use super::rank_test::Bounds;
+use super::side::SkipReason;
+
+/// Half-width of the equivalence region: two per cent.
+const EQUIVALENCE: f64 = 0.02;
+/// On a noisy host only effects beyond this ratio are believed.
+const NOISY_RATIO: f64 = 1.5;
+/// Other variance than the launches' enters the p-value when its standard error is above this share
+/// of the launches' (below it widens the standard error by less than 0.5 %, and the rank test's
+/// exact p-value is the better number).
+const NEGLIGIBLE: f64 = 0.1;
+/// Normal quantile of the power that a minimal detectable effect promises: 90 %.
+const Z_POWER: f64 = 1.28;
+
+/// What a comparison says of one benchmark.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Verdict {
+    /// Slower by more than the minimum effect.
+    Regressed,
+    /// Faster by more than the minimum effect.
+    Improved,
+    /// Different between launches, yet the difference could be one between sessions.
+    Suspected {
+        /// Sessions a side that would settle it; `None` above twenty.
+        sessions_needed: Option<usize>,
+    },
+    /// The same to within two per cent.
+    Equivalent,
+    /// The numbers do not tell.
+    Inconclusive(Inconclusive),
+    /// Only the new side has it.
+    New,
+    /// Only the base has it.
+    Missing,
+    /// It takes no part: invalid numbers, or skipped when recorded.
+    Skipped(SkipReason),
+}
+
+/// Why the numbers do not tell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Inconclusive {
+    /// Fewer than four launches on a side.
+    FewLaunches,
+    /// More than half of the host-bound launches were slow.
+    NoisyHost,
+    /// One session a side, and nothing known about how sessions differ.
+    OneSession,
+    /// The interval is too wide, or sits on the edge of what matters.
+    Resolution,
+}
+
+/// Test results of one benchmark, common shift and sessions considered. *Unit* logarithms.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Judged {
+    pub p_value: Option<f64>,
+    /// p-value as if sessions did not differ.
+    pub p_value_launches: Option<f64>,
+    /// Interval of the estimate with the common shift left in, but only the variance of its own.
+    pub interval95: Option<Bounds>,
+    /// Intervals of the estimate with all the variance between sessions.
+    pub interval95_total: Option<Bounds>,
+    pub interval90_total: Option<Bounds>,
+    pub interval95_launches: Option<Bounds>,
+    /// Minimal detectable effect.
+    pub mde: Option<f64>,
+    /// Estimate less the common shift.
+    pub corrected: f64,
+    /// Nothing is known about the sessions' spread, so no difference proves a change.
+    pub sessions_unknown: bool,
+}
+
+impl Judged {
+    /// Returns the interval less the common shift.
+    pub fn interval95_corrected(&self, matched: &Matched) -> Option<Bounds> {
+        let common = matched.shift.estimate - self.corrected;
+        self.interval95.map(|i| Bounds {
+            lower: i.lower - common,
+            upper: i.upper - common,
+        })
+    }
+}
+
+/// Variance that sessions add to a benchmark's difference; `None`: unknown.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Between {
+    /// Beside what the host-bound benchmarks have in common.
+    pub own: Option<f64>,
+    /// All of it.
+    pub total: Option<f64>,
+}
+
+/// Returns the intervals and p-values of a benchmark.
+///
+/// `common` is the shift to be taken out (0: none), `between` the variance that sessions add. Where it or the slope's error matters, the p-value is the larger of the rank
+/// test's and the normal one.
+pub(super) fn judge(matched: &Matched, common: f64, between: Between, lone_z: f64, options: &Options) -> Judged {
+    let delta = options.delta();
+    let centre = matched.shift.estimate;
+    let corrected = centre - common;
+    let launch_extra = matched.slope_error;
+    let extra = between.own.unwrap_or(0.0).sqrt().hypot(launch_extra);
+    let extra_total = between.total.unwrap_or(0.0).sqrt().hypot(launch_extra);
+    let rank = matched.test.p_value(common - delta, common + delta);
+    let error = matched.shift.standard_error();
+    let p_value = |extra: f64| {
+        let (rank, error) = (rank?, error?);
+        if extra <= NEGLIGIBLE * error {
+            return Some(rank);
+        }
+        let distance = (corrected.abs() - delta) / error.hypot(extra);
+        let normal = (2.0 * super::null_distribution::normal_cdf(-distance)).min(1.0);
+        Some(rank.max(normal))
+    };
+    let widened =
+        |interval: Option<Bounds>, z: f64, extra: f64| interval.map(|interval| widen(interval, centre, z * extra));
+    let interval95 = widened(matched.shift.interval95, Z95, extra);
+    let lone = widened(matched.interval_lone, lone_z, extra);
+    let mde = lone
+        .zip(interval95)
+        .map(|(lone, interval95)| delta + lone.half_width() + Z_POWER * interval95.half_width() / Z95);
+    Judged {
+        p_value: p_value(extra),
+        p_value_launches: p_value(launch_extra),
+        interval95,
+        interval95_total: widened(matched.shift.interval95, Z95, extra_total),
+        interval90_total: widened(matched.shift.interval90, Z90, extra_total),
+        interval95_launches: widened(matched.shift.interval95, Z95, launch_extra),
+        mde,
+        corrected,
+        sessions_unknown: between.own.is_none(),
+    }
+}
+
+/// Adds an error to both arms of an interval in quadrature, so that none leaves it as it was.
+fn widen(interval: Bounds, centre: f64, by: f64) -> Bounds {
+    Bounds {
+        lower: centre - (centre - interval.lower).hypot(by),
+        upper: centre + (interval.upper - centre).hypot(by),
+    }
+}
+
+/// What the whole suite says about one benchmark's decision.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Suite {
+    pub noisy: bool,
+    pub false_discovery_rate: f64,
+}
+
+/// Returns the verdict. `sessions_needed` is asked only for a suspected benchmark.
+pub(super) fn decide(
+    matched: &Matched,
+    judged: &Judged,
+    (q_value, q_value_launches): (f64, f64),
+    suite: Suite,
+    sessions_needed: impl FnOnce() -> Option<usize>,
+) -> Verdict {
+    let Some(interval95) = judged.interval95 else {
+        return Verdict::Inconclusive(Inconclusive::FewLaunches);
+    };
+    let touched = matches!(matched.class, Class::HostBound | Class::Mixed);
+    if suite.noisy && touched && !interval95.beyond(NOISY_RATIO.ln()) {
+        return Verdict::Inconclusive(Inconclusive::NoisyHost);
+    }
+    let changed = |q_value: f64, interval: Bounds| {
+        let aside = if judged.corrected > 0.0 {
+            interval.lower > 0.0
+        } else {
+            interval.upper < 0.0
+        };
+        q_value < suite.false_discovery_rate && judged.corrected != 0.0 && aside
+    };
+    if changed(q_value, interval95) && !judged.sessions_unknown {
+        return if judged.corrected > 0.0 {
+            Verdict::Regressed
+        } else {
+            Verdict::Improved
+        };
+    }
+    let at_launches = judged.interval95_launches.unwrap_or(interval95);
+    if matched.layout == SessionLayout::One && changed(q_value_launches, at_launches) {
+        return Verdict::Suspected {
+            sessions_needed: sessions_needed(),
+        };
+    }
+    if judged
+        .interval90_total
+        .is_some_and(|interval| interval.inside(EQUIVALENCE.ln_1p()))
+    {
+        return if judged.sessions_unknown {
+            Verdict::Inconclusive(Inconclusive::OneSession)
+        } else {
+            Verdict::Equivalent
+        };
+    }
+    Verdict::Inconclusive(Inconclusive::Resolution)
+}

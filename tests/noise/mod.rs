@@ -1,0 +1,271 @@
+//! Synthetic suites with the noise of the H200 recordings (`reference/procedure.md` section 2),
+//! host-speed probes (`shared/data/README.md`) and sessions. Everything is seeded.
+#![allow(dead_code)]
+
+pub mod scenario;
+pub mod tally;
+
+use poolbench::stats::{BenchmarkId, LaunchKey, RawLaunch, RawProbe, SessionId, Side};
+use rand::rngs::StdRng;
+use rand::seq::SliceRandom;
+use rand::{RngExt, SeedableRng};
+
+pub const SAMPLES: usize = 10;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    GpuBound,
+    Mixed,
+    HostBound,
+    /// Host-bound, and jumping between two levels 18 % apart from launch to launch.
+    Bimodal,
+}
+
+impl Kind {
+    pub fn is_host_bound(self) -> bool {
+        matches!(self, Self::HostBound | Self::Bimodal)
+    }
+}
+
+/// One benchmark's truth. Standard deviations and shifts are logarithms.
+#[derive(Debug, Clone)]
+pub struct Case {
+    pub id: BenchmarkId,
+    pub kind: Kind,
+    pub level_ns: f64,
+    pub launch_sd: f64,
+    pub common_sd: f64,
+    pub sample_sd: f64,
+    /// What a slow spell adds.
+    pub slow: f64,
+    /// How the time follows the host's speed.
+    pub slope: f64,
+}
+
+/// The 150 benchmarks of the noise model: 45 GPU-bound, 30 mixed, 67 host-bound, 8 bimodal.
+pub fn suite(random: &mut StdRng) -> Vec<Case> {
+    let kinds = [
+        (Kind::GpuBound, 45),
+        (Kind::Mixed, 30),
+        (Kind::HostBound, 67),
+        (Kind::Bimodal, 8),
+    ];
+    let strategies = ["sync", "stream_ordered", "owned_pool", "arena", "managed"];
+    let mut cases = Vec::new();
+    for (kind, count) in kinds {
+        for index in 0..count {
+            let id = format!("{kind:?}/{}/{}KiB", strategies[index % 5], 4 << (index / 5));
+            cases.push(case(BenchmarkId::new(id), kind, random));
+        }
+    }
+    cases
+}
+
+pub fn case(id: BenchmarkId, kind: Kind, random: &mut StdRng) -> Case {
+    let (launch_sd, common_sd, sample_sd, slow) = match kind {
+        Kind::GpuBound => (
+            random.random_range(0.0017..0.0038),
+            0.0005,
+            0.0015,
+            random.random_range(0.0..0.004),
+        ),
+        Kind::Mixed => (
+            random.random_range(0.008..0.016),
+            0.003,
+            0.006,
+            random.random_range(0.0..0.03),
+        ),
+        Kind::HostBound => {
+            let sd = 0.023 * (0.35 * normal(random)).exp();
+            (sd, 0.012, 0.015, random.random_range(0.15..0.32))
+        }
+        Kind::Bimodal => (0.05, 0.012, 0.03, random.random_range(0.15..0.32)),
+    };
+    let level_ns = 10f64.powf(random.random_range(3.0..5.5));
+    // A slow spell slows the probe by 24 %, so slopes of host-bound cases are 0.6 to 1.3, as measured.
+    Case {
+        id,
+        kind,
+        level_ns,
+        launch_sd,
+        common_sd,
+        sample_sd,
+        slow,
+        slope: slow / PROBE_SLOW,
+    }
+}
+
+const PROBE_SLOW: f64 = 0.24;
+const PROBE_SAMPLE_SD: f64 = 0.02;
+const PROBE_NS: f64 = 50_000.0;
+
+/// One recording.
+#[derive(Debug, Clone)]
+pub struct Recording<'a> {
+    pub session: &'a str,
+    pub launches: usize,
+    /// Mean share of slow samples.
+    pub slow_share: f64,
+    pub probes: bool,
+    /// Launches know nothing of the one before: no weather that lasts.
+    pub independent: bool,
+    /// The session's own shift of each case, in order of the suite; empty: none.
+    pub session_shifts: Vec<f64>,
+    /// The session's own shift of the probe.
+    pub probe_shift: f64,
+    /// The driver's effect on each case, in order of the suite; empty: none.
+    pub effects: Vec<f64>,
+    /// First launch number, for sides that interleave in one session.
+    pub first_order: u64,
+}
+
+impl<'a> Recording<'a> {
+    pub fn new(session: &'a str, launches: usize, slow_share: f64) -> Self {
+        Self {
+            session,
+            launches,
+            slow_share,
+            probes: false,
+            independent: false,
+            session_shifts: Vec::new(),
+            probe_shift: 0.0,
+            effects: Vec::new(),
+            first_order: 0,
+        }
+    }
+}
+
+pub fn normal(random: &mut StdRng) -> f64 {
+    let u: f64 = 1.0 - random.random::<f64>();
+    (-2.0 * u.ln()).sqrt() * (std::f64::consts::TAU * random.random::<f64>()).cos()
+}
+
+/// Centre of the logit-normal (SD 1.7) with this mean, by bisection over a grid of quantiles.
+fn logit_centre(mean: f64) -> f64 {
+    let average = |centre: f64| {
+        let z = |i: i32| -4.0 + 8.0 * (f64::from(i) + 0.5) / 200.0;
+        let weight = |z: f64| (-z * z / 2.0).exp();
+        let share = |z: f64| 1.0 / (1.0 + (-(centre + 1.7 * z)).exp());
+        let total: f64 = (0..200).map(|i| weight(z(i))).sum();
+        (0..200).map(|i| weight(z(i)) * share(z(i))).sum::<f64>() / total
+    };
+    let (mut low, mut high) = (-12.0, 12.0);
+    for _ in 0..50 {
+        let middle = (low + high) / 2.0;
+        if average(middle) < mean {
+            low = middle
+        } else {
+            high = middle
+        }
+    }
+    (low + high) / 2.0
+}
+
+/// Marks the slow samples of a launch: bursts of a mean length, in benchmarks, alternating with gaps.
+fn bursts(slow: &mut [bool], share: f64, length: f64, random: &mut StdRng) {
+    if share < 1e-6 {
+        return;
+    }
+    let mean_burst = length * SAMPLES as f64;
+    let mean_gap = mean_burst * (1.0 - share) / share;
+    let mut is_slow = random.random::<f64>() < share;
+    let mut position = 0.0;
+    while position < slow.len() as f64 {
+        let mean = if is_slow { mean_burst } else { mean_gap };
+        let end = position - mean * (1.0 - random.random::<f64>()).ln();
+        if is_slow {
+            let cells = position.ceil() as usize..(end.ceil() as usize).min(slow.len());
+            slow[cells.start.min(cells.end)..cells.end].fill(true);
+        }
+        position = end;
+        is_slow = !is_slow;
+    }
+}
+
+/// Adds a recording of the cases to a side.
+pub fn record(side: &mut Side, cases: &[Case], recording: &Recording<'_>, random: &mut StdRng) {
+    let centre = logit_centre(recording.slow_share);
+    let (mut weather, mut common) = (normal(random), normal(random));
+    for launch in 0..recording.launches {
+        let key = LaunchKey {
+            session: SessionId::new(recording.session),
+            order: recording.first_order + launch as u64,
+        };
+        let share = 1.0 / (1.0 + (-(centre + 1.7 * weather)).exp());
+        let mut slow = vec![false; cases.len() * SAMPLES];
+        bursts(&mut slow, 0.3 * share, 0.3, random);
+        bursts(&mut slow, 0.7 * share, 3.0, random);
+        let mut order: Vec<usize> = (0..cases.len()).collect();
+        order.shuffle(random);
+        for (place, &index) in order.iter().enumerate() {
+            let slow = &slow[place * SAMPLES..(place + 1) * SAMPLES];
+            measure(side, &cases[index], index, recording, &key, slow, common, random);
+        }
+        let (lasting, sharing) = if recording.independent {
+            (0.0, 0.0)
+        } else {
+            (0.6f64, 0.5f64)
+        };
+        weather = lasting * weather + (1.0 - lasting * lasting).sqrt() * normal(random);
+        common = sharing * common + (1.0 - sharing * sharing).sqrt() * normal(random);
+    }
+    for case in cases {
+        side.set_host_bound(&case.id, case.kind.is_host_bound());
+    }
+}
+
+#[allow(clippy::too_many_arguments)]
+fn measure(
+    side: &mut Side,
+    case: &Case,
+    index: usize,
+    recording: &Recording<'_>,
+    key: &LaunchKey,
+    slow: &[bool],
+    common: f64,
+    random: &mut StdRng,
+) {
+    let of = |shifts: &[f64]| shifts.get(index).copied().unwrap_or(0.0);
+    let mut level = case.level_ns.ln() + of(&recording.effects) + of(&recording.session_shifts);
+    level += case.launch_sd * normal(random) + case.common_sd * common;
+    if case.kind == Kind::Bimodal {
+        level += if random.random::<bool>() { 0.09 } else { -0.09 };
+    }
+    let spell = 1.0 + 0.15 * normal(random);
+    let probe_level = PROBE_NS.ln() + recording.probe_shift + 0.012 * common;
+    let iters = [100.0; SAMPLES];
+    let (mut times, mut probes) = ([0.0; SAMPLES], [0.0; SAMPLES]);
+    for (sample, &slow) in slow.iter().enumerate() {
+        let weather = if slow { spell } else { 0.0 };
+        let mut time = level + case.sample_sd * normal(random) + case.slow * weather;
+        if case.kind.is_host_bound() && random.random::<f64>() < 0.03 {
+            time += 0.1;
+        }
+        times[sample] = 100.0 * time.exp();
+        let noise = PROBE_SAMPLE_SD * normal(random);
+        probes[sample] = (probe_level + PROBE_SLOW * weather + noise).exp();
+    }
+    let probe_ns = recording.probes.then_some(RawProbe {
+        syscall: &probes,
+        memory: &[],
+    });
+    let raw = RawLaunch {
+        iters: &iters,
+        times_ns: &times,
+        probe_ns,
+        flags: &[],
+    };
+    side.add(&case.id, key, &raw);
+}
+
+pub fn seeded(seed: u64) -> StdRng {
+    StdRng::seed_from_u64(seed)
+}
+
+/// Suites to simulate: `POOLBENCH_SUITES` times as many as the test asks for, for measurements.
+pub fn suites(default: usize) -> usize {
+    let factor = std::env::var("POOLBENCH_SUITES")
+        .ok()
+        .and_then(|text| text.parse().ok());
+    default * factor.unwrap_or(1)
+}
