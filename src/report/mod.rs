@@ -1,5 +1,9 @@
-//! Tables for people.
+//! Tables for people, and the same for programs.
 
+mod api_summary;
+mod call_times;
 mod table;
 
+pub use api_summary::{api_summary_json, api_summary_table};
+pub use call_times::call_times_table;
 pub use table::{Column, comparison_table};

@@ -3,7 +3,7 @@
 
 use crate::case::{BenchmarkId, InvalidPart, Size};
 use crate::cuda::{Device, DeviceBuffer, DevicePtr, Kernels, Stream};
-use crate::measure::{Case, Failure, Observation, Reserved, Workload};
+use crate::measure::{self, Case, Failure, Observation, Reserved, Workload};
 use crate::strategy::{Setup, Strategy, StrategyKind};
 use approx::relative_eq;
 use rand::rngs::StdRng;
@@ -140,11 +140,7 @@ impl Prepared {
 
     fn timed_loops(&mut self, loops: u64) -> Result<Duration, Failure> {
         let iterations = self.iterations_per_loop;
-        let start = Instant::now();
-        for _ in 0..loops {
-            self.run_loop(iterations)?;
-        }
-        let elapsed = start.elapsed();
+        let elapsed = measure::timed(|| (0..loops).try_for_each(|_| self.run_loop(iterations)))?;
         self.accumulated += loops;
         Ok(elapsed)
     }
@@ -238,6 +234,7 @@ impl Workload for Prepared {
         self.compare(0, self.output.len())?;
         Ok(Observation {
             reserved: self.check_pool()?,
+            ..Observation::default()
         })
     }
 
