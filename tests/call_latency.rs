@@ -4,9 +4,13 @@ mod common;
 
 use poolbench::case::{Size, Threshold};
 use poolbench::cuda::{Device, MemoryPool};
+use poolbench::driver::{Function, log};
 use poolbench::measure::{self, Failure, Observation};
 use poolbench::workload::CallLatency;
 use poolbench::workload::call_latency::{Call, Memory};
+#[cfg(feature = "fault-injection")]
+use std::collections::BTreeSet;
+use std::time::Duration;
 
 const CALLS: [Call; 14] = [
     Call::Alloc(Memory::Plain),
@@ -107,8 +111,28 @@ fn only_the_samples_of_one_length_are_kept() {
     workload.close().expect("the case closes");
 }
 
+/// The driver function that a call is.
+#[cfg(feature = "fault-injection")]
+fn function_of(call: Call) -> Function {
+    match call {
+        Call::Alloc(Memory::Plain) => Function::cuMemAlloc_v2,
+        Call::Alloc(Memory::Pool(_)) => Function::cuMemAllocAsync,
+        Call::Free(Memory::Plain) => Function::cuMemFree_v2,
+        Call::Free(Memory::Pool(_)) => Function::cuMemFreeAsync,
+        Call::Synchronize(_) => Function::cuStreamSynchronize,
+        Call::FirstAlloc | Call::Growth => Function::cuMemAllocFromPoolAsync,
+        Call::PoolCreate => Function::cuMemPoolCreate,
+        Call::PoolDestroy => Function::cuMemPoolDestroy,
+        Call::Trim => Function::cuMemPoolTrimTo,
+        Call::AttributeSet => Function::cuMemPoolSetAttribute,
+    }
+}
+
+/// The clock of a case stands around the call log's, so no median can be below the log's; and what the
+/// two clocks differ by is far less than another call.
 #[test]
-fn the_sum_is_that_of_the_measured_calls_alone() {
+fn the_times_are_those_of_the_call_and_of_no_other() {
+    const CALLS_TIMED: u64 = 201;
     let guarded = common::device();
     let case = CallLatency {
         group: "test",
@@ -116,18 +140,60 @@ fn the_sum_is_that_of_the_measured_calls_alone() {
         size: Size::bytes(0),
     };
     let mut workload = measure::prepare(&case, &guarded.device).expect("any device has pools");
-    let start = std::time::Instant::now();
-    let sum = workload.run(50).expect("the case runs");
-    let all = start.elapsed();
-    let times = workload
-        .check()
-        .expect("the case runs")
-        .call_times
-        .expect("calls were timed");
+    log::start();
+    let sum = workload.run(CALLS_TIMED);
+    let logged = log::stop();
+    let times = workload.check().expect("the case runs").call_times;
+    let times = times.expect("calls were timed");
     workload.close().expect("the case closes");
-    // Fifty calls: none above the slowest, and the destroys that take turns with them not among them.
-    assert!(sum.as_nanos() <= u128::from(times.max_ns) * 50, "{sum:?} {times:?}");
-    assert!(sum < all, "{sum:?} of {all:?}");
+    let of = |function: Function| {
+        let summary = logged.iter().find(|summary| summary.function == function);
+        summary.unwrap_or_else(|| panic!("{} was called", function.name()))
+    };
+    let (create, destroy) = (of(Function::cuMemPoolCreate), of(Function::cuMemPoolDestroy));
+    assert!(sum.expect("the case runs") >= create.total);
+    let p50 = Duration::from_nanos(times.p50_ns);
+    assert!(p50 >= create.median, "{times:?} {create:?}");
+    assert!(
+        p50 < create.median + destroy.median / 2,
+        "{times:?} {create:?} {destroy:?}"
+    );
+}
+
+/// Makes one function slow at a time: a case must see its own, and none of the others that it calls.
+#[cfg(feature = "fault-injection")]
+#[test]
+fn a_case_sees_a_delay_of_its_own_function_only() {
+    use poolbench::driver::fault::{self, Effect, Fault};
+    const DELAY: Duration = Duration::from_millis(3);
+    let guarded = common::device();
+    let functions: BTreeSet<Function> = CALLS.into_iter().map(function_of).collect();
+    for call in CALLS {
+        for function in &functions {
+            let case = CallLatency {
+                group: "test",
+                call,
+                size: Size::mib(1),
+            };
+            let mut workload = measure::prepare(&case, &guarded.device).expect("any device has pools");
+            fault::inject(vec![Fault {
+                function: *function,
+                nth: None,
+                effect: Effect::Delay(DELAY),
+            }]);
+            workload.run(3).expect("a delay is no failure");
+            fault::inject(Vec::new());
+            let times = workload.check().expect("the case runs").call_times;
+            let p50 = Duration::from_nanos(times.expect("calls were timed").p50_ns);
+            workload.close().expect("the case closes");
+            assert_eq!(
+                p50 >= DELAY,
+                *function == function_of(call),
+                "{call}, {}: {p50:?}",
+                function.name()
+            );
+        }
+    }
 }
 
 /// A threshold that is not the case's is a failure, never a number under the wrong name.
