@@ -1,6 +1,7 @@
 //! The axes of the suite, and the id of one point on them.
 
 use std::fmt;
+use std::str::FromStr;
 use thiserror::Error;
 
 /// A size in bytes that prints in binary units: `4KiB`, `1MiB`.
@@ -52,6 +53,33 @@ impl fmt::Display for Size {
     }
 }
 
+/// A text that is no size.
+#[derive(Debug, Error, PartialEq, Eq)]
+#[error("{0:?} is no size; write a whole number with a unit, as 4KiB, 1MiB, 1GiB or 1000B")]
+pub struct InvalidSize(String);
+
+impl FromStr for Size {
+    type Err = InvalidSize;
+
+    /// Reads what [`Display`](fmt::Display) writes.
+    fn from_str(text: &str) -> Result<Size, InvalidSize> {
+        let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+        let (number, unit) = text.split_at(digits);
+        let unit = match unit {
+            "B" => 1_usize,
+            "KiB" => 1 << 10,
+            "MiB" => 1 << 20,
+            "GiB" => 1 << 30,
+            _ => 0,
+        };
+        let count = number.parse::<usize>().ok().filter(|count| *count > 0 && unit > 0);
+        count
+            .and_then(|count| count.checked_mul(unit))
+            .map(Size)
+            .ok_or_else(|| InvalidSize(text.to_owned()))
+    }
+}
+
 /// What a pool may keep at a synchronise, relative to the size that the loop allocates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Threshold {
@@ -89,6 +117,22 @@ impl fmt::Display for Threshold {
             Threshold::Size => "threshold=size",
             Threshold::Max => "threshold=max",
         })
+    }
+}
+
+/// A text that is no threshold.
+#[derive(Debug, Error, PartialEq, Eq)]
+#[error("{0:?} is no threshold; write 0, half, size or max")]
+pub struct InvalidThreshold(String);
+
+impl FromStr for Threshold {
+    type Err = InvalidThreshold;
+
+    /// Reads the name, without `threshold=`.
+    fn from_str(text: &str) -> Result<Threshold, InvalidThreshold> {
+        let named = |threshold: &Threshold| threshold.to_string().strip_prefix("threshold=") == Some(text);
+        let found = Threshold::ALL.into_iter().find(named);
+        found.ok_or_else(|| InvalidThreshold(text.to_owned()))
     }
 }
 
@@ -175,6 +219,33 @@ mod tests {
         ]
         .map(|size| size.to_string());
         assert_eq!(printed, ["4KiB", "1MiB", "256MiB", "2GiB", "1000B", "1536KiB"]);
+    }
+
+    #[test]
+    fn sizes_and_thresholds_are_read_as_they_print() {
+        for size in [Size::kib(4), Size::mib(1), Size::mib(2048), Size::bytes(1000)] {
+            assert_eq!(size.to_string().parse(), Ok(size));
+        }
+        for wrong in [
+            "",
+            "4",
+            "KiB",
+            "0MiB",
+            "-1KiB",
+            "4 KiB",
+            "4kib",
+            "1.5MiB",
+            "99999999999GiB",
+        ] {
+            assert!(wrong.parse::<Size>().is_err(), "{wrong:?}");
+        }
+        assert_eq!(
+            ["0", "half", "size", "max"].map(|name| name.parse()),
+            Threshold::ALL.map(Ok)
+        );
+        for wrong in ["", "1", "Max", "threshold=max"] {
+            assert!(wrong.parse::<Threshold>().is_err(), "{wrong:?}");
+        }
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! is theirs and may change with them. Arrows run one way: benches and command use [`suite`],
 //! [`measure`] and [`workload`]; those use [`strategy`]; that uses [`cuda`]; that uses [`driver`].
 
+pub mod api_summary;
 pub mod baseline;
 pub mod case;
 #[allow(unsafe_code, reason = "safe owners over the driver's functions")]

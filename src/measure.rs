@@ -2,8 +2,9 @@
 
 use crate::case::{BenchmarkId, InvalidPart, Size};
 use crate::cuda::{self, Device};
+use crate::driver::log::{self, Phase};
 use serde::Serialize;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use thiserror::Error;
 
 /// A benchmark before anything is allocated for it.
@@ -76,7 +77,31 @@ pub struct Observation {
     /// What the case's pool held; `None` without a pool.
     pub reserved: Option<Reserved>,
     /// How often a block freed in another stream came back; `None` where that was not the question.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub reuse: Option<Reuse>,
+    /// What the pool gave back in one iteration: at its synchronise, or in the call that is measured;
+    /// `None` where nobody looked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub returned_bytes: Option<u64>,
+    /// The single calls of the samples; `None` where loops are timed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub call_times: Option<CallTimes>,
+}
+
+/// How long single calls of the driver took over all samples of a case, in nanoseconds of the host's
+/// clock. Percentiles are nearest ranks, up to 0.8 % above the exact ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct CallTimes {
+    /// How many calls there were.
+    pub calls: u64,
+    /// The median.
+    pub p50_ns: u64,
+    /// What 99 % of the calls do not exceed.
+    pub p99_ns: u64,
+    /// The slowest call.
+    pub max_ns: u64,
+    /// What the clock reads around nothing: a part of every time here, which is not subtracted.
+    pub clock_ns: u64,
 }
 
 /// How often an allocation got the block that another stream had just freed.
@@ -155,6 +180,18 @@ pub enum Failure {
         /// What it may keep.
         threshold: u64,
     },
+    /// The pool's memory does not change as the case says, so that something else would be measured.
+    #[error("the pool holds {reserved} bytes {when}, not {}", bounds(*at_least, *at_most))]
+    PoolHolds {
+        /// At which point of the iteration.
+        when: &'static str,
+        /// What it holds.
+        reserved: u64,
+        /// What it should hold at least.
+        at_least: u64,
+        /// What it should hold at most.
+        at_most: u64,
+    },
 }
 
 impl Failure {
@@ -164,8 +201,19 @@ impl Failure {
         match self {
             Failure::Call(error) => error.is_skip(),
             Failure::TooLarge { .. } | Failure::TooSlow { .. } | Failure::TooSlowOnHost { .. } => true,
-            Failure::WrongResult { .. } | Failure::UsedBytes { .. } | Failure::ReservedBytes { .. } => false,
+            Failure::WrongResult { .. }
+            | Failure::UsedBytes { .. }
+            | Failure::ReservedBytes { .. }
+            | Failure::PoolHolds { .. } => false,
         }
+    }
+}
+
+fn bounds(at_least: u64, at_most: u64) -> String {
+    match (at_least, at_most) {
+        (0, at_most) => format!("at most {at_most}"),
+        (at_least, u64::MAX) => format!("at least {at_least}"),
+        (at_least, at_most) => format!("{at_least} to {at_most}"),
     }
 }
 
@@ -245,6 +293,23 @@ pub fn run(workload: &mut dyn Workload, iterations: u64) -> Result<Duration, Fai
     #[allow(clippy::cast_precision_loss, reason = "iteration counts stay far below 2^52")]
     let share = iterations as f64 / (loops * per_loop) as f64;
     Ok(elapsed.mul_f64(share))
+}
+
+/// Returns the host wall-clock time of a workload's loops. Every workload's loops run in here, so that
+/// the call log can tell their driver calls from those of the set-up; without a log, that costs one
+/// load before the clock starts and one after it has stopped.
+///
+/// # Errors
+///
+/// What fails in the loops; then there is no time.
+#[inline]
+pub fn timed<E>(loops: impl FnOnce() -> Result<(), E>) -> Result<Duration, E> {
+    log::enter(Phase::Loop);
+    let start = Instant::now();
+    let done = loops();
+    let elapsed = start.elapsed();
+    log::enter(Phase::SetUp);
+    done.map(|()| elapsed)
 }
 
 #[cfg(test)]

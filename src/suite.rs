@@ -1,9 +1,11 @@
 //! A bench executable: opens the device, hands cases to Criterion, and reports what they found.
 
+use crate::api_summary;
 use crate::baseline::criterion_home;
 use crate::case::BenchmarkId;
 use crate::cuda::Device;
 use crate::measure::{self, Case, Failure, Observation, Workload};
+use crate::report::api_summary_table;
 use crate::run_record::RunRecord;
 use criterion::{Criterion, SamplingMode, Throughput};
 use rand::SeedableRng;
@@ -19,6 +21,9 @@ use thiserror::Error;
 const EXIT_FAILED: u8 = 3;
 /// Shuffles the order of the cases, so that order does not become part of a result.
 const ORDER_SEED_VARIABLE: &str = "POOLBENCH_ORDER_SEED";
+
+/// Asks for the driver calls of each measured case, in a pass after its measurement.
+const API_SUMMARY_VARIABLE: &str = "POOLBENCH_API_SUMMARY";
 
 /// Why a suite ends early. One line each.
 #[derive(Debug, Error)]
@@ -40,6 +45,9 @@ pub enum SuiteError {
     /// A variable of the environment is wrong.
     #[error("{ORDER_SEED_VARIABLE}={0} is not a whole number")]
     OrderSeed(String),
+    /// A variable of the environment is wrong.
+    #[error("{API_SUMMARY_VARIABLE}={0} is neither 0 nor 1")]
+    ApiSummary(String),
     /// The record of the run cannot be written.
     #[error("cannot write {}: {error}", path.display())]
     Record {
@@ -68,6 +76,7 @@ pub struct Suite {
     criterion: Criterion,
     home: PathBuf,
     order_seed: Option<u64>,
+    api_summary: bool,
     record: RunRecord,
 }
 
@@ -124,12 +133,14 @@ impl Suite {
         let home = criterion_home::folder(&device.as_ref().map_or_else(|| String::from("host"), Device::slug));
         let criterion = defaults(device.as_ref()).output_directory(&home).configure_from_args();
         let order_seed = order_seed()?;
+        let api_summary = api_summary_wanted()?;
         let record = RunRecord::new(name, device.as_ref());
         let mut suite = Suite {
             device,
             criterion,
             home,
             order_seed,
+            api_summary,
             record,
         };
         let result = cases(&mut suite);
@@ -223,6 +234,8 @@ impl Suite {
             .check()
             .and_then(|observation| workload.close().map(|()| observation));
         let observation = observation.map_err(|failure| self.fail(id, failure, started))?;
+        self.print_api_summary(id, case)
+            .map_err(|failure| self.fail(id, failure, started))?;
         self.record.add(id, observation);
         let median_ns = criterion_home::median_ns_since(&self.home, id, started);
         Ok(Some(Outcome {
@@ -230,6 +243,20 @@ impl Suite {
             median_ns,
             observation,
         }))
+    }
+
+    /// Prints the driver calls of one loop of the case, where that was asked for.
+    fn print_api_summary(&self, id: &BenchmarkId, case: &dyn Case) -> Result<(), Failure> {
+        let Some(device) = self.device.as_ref().filter(|_| self.api_summary) else {
+            return Ok(());
+        };
+        let summaries = api_summary::of(case, device)?;
+        let iterations = case.iterations_per_loop();
+        println!(
+            "{id}: driver calls of one loop of {iterations} iteration(s), in a pass of its own\n{}",
+            api_summary_table(&summaries)
+        );
+        Ok(())
     }
 
     fn skip(&mut self, id: &BenchmarkId, reason: &Failure) {
@@ -270,6 +297,14 @@ fn defaults(device: Option<&Device>) -> Criterion {
         .warm_up_time(Duration::from_millis(warm_up_ms))
         .measurement_time(Duration::from_millis(measurement_ms))
         .sample_size(samples)
+}
+
+fn api_summary_wanted() -> Result<bool, SuiteError> {
+    match std::env::var(API_SUMMARY_VARIABLE).unwrap_or_default().as_str() {
+        "" | "0" => Ok(false),
+        "1" => Ok(true),
+        other => Err(SuiteError::ApiSummary(other.to_owned())),
+    }
 }
 
 fn order_seed() -> Result<Option<u64>, SuiteError> {

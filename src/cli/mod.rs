@@ -1,5 +1,6 @@
 //! The command line: one file a subcommand.
 
+mod api_summary;
 mod doctor;
 
 use clap::{Parser, Subcommand};
@@ -23,11 +24,16 @@ struct Arguments {
 enum Command {
     /// Says what is measured, what is supported, and what would spoil a measurement.
     Doctor,
+    /// Prints the driver calls of one case of the scratch loop: how many and how long, set-up apart.
+    ///
+    /// The call log is on, so these are not the times that the benchmarks measure.
+    ApiSummary(api_summary::Arguments),
 }
 
 /// Runs the command that the arguments name.
 pub(crate) fn run() -> ExitCode {
     match Arguments::parse().command {
         Command::Doctor => doctor::run(),
+        Command::ApiSummary(arguments) => api_summary::run(&arguments),
     }
 }

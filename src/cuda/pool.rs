@@ -170,7 +170,26 @@ impl MemoryPool {
     ///
     /// The driver's refusal, or a value that does not read back.
     pub fn set_release_threshold_bytes(&self, bytes: u64) -> Result<()> {
-        self.write_bytes(Bytes::ReleaseThreshold, bytes)?;
+        self.write_release_threshold_bytes(bytes)?;
+        self.expect_release_threshold_bytes(bytes)
+    }
+
+    /// Sets what a synchronise lets the pool keep in one driver call, for those who time that call.
+    ///
+    /// # Errors
+    ///
+    /// The driver's refusal.
+    #[inline]
+    pub fn write_release_threshold_bytes(&self, bytes: u64) -> Result<()> {
+        self.write_bytes(Bytes::ReleaseThreshold, bytes)
+    }
+
+    /// Reads back what a synchronise lets the pool keep.
+    ///
+    /// # Errors
+    ///
+    /// The driver's refusal, or another value than `bytes`.
+    pub fn expect_release_threshold_bytes(&self, bytes: u64) -> Result<()> {
         let read = self.release_threshold_bytes()?;
         if read == bytes {
             Ok(())

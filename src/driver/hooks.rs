@@ -32,6 +32,16 @@ pub(super) fn activate(hook: u32, on: bool) {
     }
 }
 
+/// Makes the call, logged as far as the log is active. No faults: for the calls with which a driver is
+/// bound, before the counted ones.
+pub(super) fn logged(function: Function, call: impl FnOnce() -> c_int) -> c_int {
+    if is_active(LOG) {
+        log::timed(function, call)
+    } else {
+        call()
+    }
+}
+
 /// Makes the call, logged and with faults, as far as those are active.
 #[cold]
 pub(super) fn around(function: Function, call: impl FnOnce() -> c_int) -> c_int {
@@ -43,9 +53,5 @@ pub(super) fn around(function: Function, call: impl FnOnce() -> c_int) -> c_int 
             call()
         }
     };
-    if is_active(LOG) {
-        log::timed(function, call)
-    } else {
-        call()
-    }
+    logged(function, call)
 }

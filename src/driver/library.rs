@@ -1,6 +1,6 @@
 //! Finding, loading and starting a driver library.
 
-use super::{Backend, Code, DeviceChoice, Function, Table, host};
+use super::{Backend, Code, DeviceChoice, Function, Table, hooks, host};
 use libloading::Library;
 use std::ffi::c_int;
 use std::path::{Path, PathBuf};
@@ -155,13 +155,17 @@ fn start(table: &Table, library: &str) -> Result<c_int, BindError> {
             hint: hint(code),
         }),
     };
-    // SAFETY: cuInit takes only flags, which must be 0.
-    check(Function::cuInit, unsafe { (table.cuInit)(0) })?;
+    let code = hooks::logged(Function::cuInit, || {
+        // SAFETY: cuInit takes only flags, which must be 0.
+        unsafe { (table.cuInit)(0) }
+    });
+    check(Function::cuInit, code)?;
     let mut count = 0;
-    // SAFETY: `count` is a valid place for an int.
-    check(Function::cuDeviceGetCount, unsafe {
-        (table.cuDeviceGetCount)(&raw mut count)
-    })?;
+    let code = hooks::logged(Function::cuDeviceGetCount, || {
+        // SAFETY: `count` is a valid place for an int.
+        unsafe { (table.cuDeviceGetCount)(&raw mut count) }
+    });
+    check(Function::cuDeviceGetCount, code)?;
     Ok(count)
 }
 

@@ -59,10 +59,15 @@ fn sizes(outcomes: &[Outcome]) -> Vec<&str> {
     sizes
 }
 
-fn microseconds(time_ns: f64) -> String {
+/// Nanoseconds as a number of microseconds.
+pub(super) fn microseconds(time_ns: f64) -> String {
     let time_us = time_ns / 1e3;
     // Three significant digits at least, and never more than the clock can tell.
-    let decimals = if time_us < 10.0 { 2 } else { 1 };
+    let decimals = match time_us {
+        ..1.0 => 3,
+        ..10.0 => 2,
+        _ => 1,
+    };
     format!("{time_us:.decimals$}")
 }
 

@@ -86,5 +86,8 @@ pub fn named(name: &str) -> Option<&'static StrategyKind> {
 /// What every other strategy is compared with: not allocating in the loop at all.
 pub const HOISTED: &StrategyKind = &hoisted::KIND;
 
+/// `cuMemAlloc` and `cuMemFree`.
+pub const SYNC: &StrategyKind = &sync::KIND;
+
 /// The driver's default pool; the workloads that vary the release threshold vary it here.
 pub const STREAM_ORDERED: &StrategyKind = &stream_ordered::KIND;

@@ -188,6 +188,7 @@ impl Workload for Prepared {
         Ok(Observation {
             reserved: Some(reserved),
             reuse: Some(self.reuse),
+            ..Observation::default()
         })
     }
 

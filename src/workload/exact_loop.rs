@@ -2,7 +2,7 @@
 
 use super::exact_sum::ExactSum;
 use crate::cuda::Stream;
-use crate::measure::Failure;
+use crate::measure::{self, Failure};
 use std::time::{Duration, Instant};
 
 /// A stream and the sum that the work in it adds up to.
@@ -68,11 +68,7 @@ pub(super) trait ExactLoop {
         while left > 0 {
             self.reset()?;
             let stretch = left.min(stretch_max);
-            let start = Instant::now();
-            for _ in 0..stretch {
-                self.run_loop(iterations)?;
-            }
-            elapsed += start.elapsed();
+            elapsed += measure::timed(|| (0..stretch).try_for_each(|_| self.run_loop(iterations)))?;
             for lane in self.lanes() {
                 lane.sum.add_loops(stretch);
                 lane.sum.check_sample(&lane.stream)?;

@@ -1,11 +1,13 @@
 //! What is measured: loops that allocate.
 
+pub mod call_latency;
 mod cross_stream;
 mod exact_loop;
 mod exact_sum;
 mod multi_stream;
 pub mod scratch_loop;
 
+pub use call_latency::CallLatency;
 pub use cross_stream::{CrossStream, Policies};
 pub use multi_stream::{MultiStream, Source};
 pub use scratch_loop::ScratchLoop;
