@@ -11,6 +11,9 @@ pub struct Event {
     raw: CUevent,
 }
 
+// SAFETY: the driver's handles belong to a context, not to a thread, and its calls may come from any.
+unsafe impl Send for Event {}
+
 impl Event {
     /// Makes an event on the current device.
     ///

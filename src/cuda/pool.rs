@@ -101,6 +101,37 @@ impl MemoryPool {
         Ok(MemoryPool { raw, owned: true })
     }
 
+    /// The pool that allocations take which name none. Like the default pool, it is not ours to destroy.
+    ///
+    /// # Errors
+    ///
+    /// The driver's refusal; not supported where the device has no pools.
+    pub fn current_of(device: &Device) -> Result<MemoryPool> {
+        let mut raw = std::ptr::null_mut();
+        // SAFETY: `raw` is a valid place for a handle.
+        let code = unsafe { api::cuDeviceGetMemPool(&raw mut raw, device.raw()) };
+        check(Function::cuDeviceGetMemPool, code)?;
+        Ok(MemoryPool { raw, owned: false })
+    }
+
+    /// Makes this the pool that allocations take which name none.
+    ///
+    /// # Errors
+    ///
+    /// The driver's refusal.
+    pub fn make_current(&self, device: &Device) -> Result<()> {
+        // SAFETY: the handle is live.
+        check(Function::cuDeviceSetMemPool, unsafe {
+            api::cuDeviceSetMemPool(device.raw(), self.raw)
+        })
+    }
+
+    /// Whether both are the same pool of the driver's.
+    #[must_use]
+    pub fn is_same_as(&self, other: &MemoryPool) -> bool {
+        self.raw == other.raw
+    }
+
     /// Allocates from this pool, in stream order.
     ///
     /// # Errors
@@ -284,16 +315,35 @@ impl MemoryPool {
     }
 
     fn read_bytes(&self, attribute: Bytes) -> Result<u64> {
+        self.attribute(attribute as u32)
+    }
+
+    fn write_bytes(&self, attribute: Bytes, value: u64) -> Result<()> {
+        self.set_attribute(attribute as u32, value)
+    }
+
+    /// The attribute of this number, also one that the driver may not know; of an attribute with 32 bits
+    /// the upper half is 0.
+    ///
+    /// # Errors
+    ///
+    /// The driver's refusal. Source: `CUmemPool_attribute`.
+    pub fn attribute(&self, number: u32) -> Result<u64> {
         let mut value = 0_u64;
-        // SAFETY: the handle is live and the attribute has 64 bits.
-        let code = unsafe { api::cuMemPoolGetAttribute(self.raw, attribute as u32, (&raw mut value).cast::<c_void>()) };
+        // SAFETY: the handle is live and no attribute has more than 64 bits.
+        let code = unsafe { api::cuMemPoolGetAttribute(self.raw, number, (&raw mut value).cast::<c_void>()) };
         check(Function::cuMemPoolGetAttribute, code)?;
         Ok(value)
     }
 
-    fn write_bytes(&self, attribute: Bytes, mut value: u64) -> Result<()> {
-        // SAFETY: the handle is live and the attribute has 64 bits.
-        let code = unsafe { api::cuMemPoolSetAttribute(self.raw, attribute as u32, (&raw mut value).cast::<c_void>()) };
+    /// Sets the attribute of this number, and does not read it back.
+    ///
+    /// # Errors
+    ///
+    /// The driver's refusal. Source: `CUmemPool_attribute`.
+    pub fn set_attribute(&self, number: u32, mut value: u64) -> Result<()> {
+        // SAFETY: the handle is live and no attribute has more than 64 bits.
+        let code = unsafe { api::cuMemPoolSetAttribute(self.raw, number, (&raw mut value).cast::<c_void>()) };
         check(Function::cuMemPoolSetAttribute, code)
     }
 

@@ -1,4 +1,4 @@
-//! Non-blocking streams.
+//! Streams: non-blocking ones, and the two kinds that order themselves with each other.
 
 use super::error::{Result, check, report_failed_drop};
 use super::{DevicePtr, Event};
@@ -9,7 +9,7 @@ use std::ffi::c_void;
 /// `CU_STREAM_NON_BLOCKING`: no ordering with the legacy default stream.
 const NON_BLOCKING: u32 = 1;
 
-/// A stream that does not order itself with the legacy default stream.
+/// A stream; unless made otherwise, one that does not order itself with the legacy default stream.
 ///
 /// cust's `Stream` is not used: it clears the flag, for the sake of pageable copies on the default
 /// stream. Here every copy is ordered in a stream, so the reason does not apply.
@@ -25,10 +25,31 @@ impl Stream {
     ///
     /// The driver's refusal.
     pub fn new() -> Result<Stream> {
+        Stream::with_flags(NON_BLOCKING)
+    }
+
+    /// Makes a stream that waits for the legacy default stream, and that stream for it.
+    ///
+    /// # Errors
+    ///
+    /// The driver's refusal.
+    pub fn blocking() -> Result<Stream> {
+        Stream::with_flags(0)
+    }
+
+    /// The legacy default stream, which is the context's own.
+    #[must_use]
+    pub fn legacy_default() -> Stream {
+        Stream {
+            raw: std::ptr::null_mut(),
+        }
+    }
+
+    fn with_flags(flags: u32) -> Result<Stream> {
         let mut raw = std::ptr::null_mut();
         // SAFETY: `raw` is a valid place for a handle.
         check(Function::cuStreamCreate, unsafe {
-            api::cuStreamCreate(&raw mut raw, NON_BLOCKING)
+            api::cuStreamCreate(&raw mut raw, flags)
         })?;
         Ok(Stream { raw })
     }

@@ -33,6 +33,8 @@ impl Code {
     pub const INVALID_PTX: Code = Code(218);
     /// `CUDA_ERROR_UNSUPPORTED_PTX_VERSION`.
     pub const UNSUPPORTED_PTX_VERSION: Code = Code(222);
+    /// `CUDA_ERROR_FILE_NOT_FOUND`.
+    pub const FILE_NOT_FOUND: Code = Code(301);
     /// `CUDA_ERROR_INVALID_HANDLE`.
     pub const INVALID_HANDLE: Code = Code(400);
     /// `CUDA_ERROR_NOT_FOUND`.

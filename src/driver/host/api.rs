@@ -5,23 +5,11 @@
 use super::device::{DEVICE, HostDevice};
 use super::kernel::Launch;
 use super::stream::{HostTarget, Operation};
-use crate::driver::{Code, Table};
+use crate::driver::Code;
 use cust::sys::{
-    CUcontext, CUdevice, CUdeviceptr, CUevent, CUfunction, CUmemLocationType, CUmemPoolProps, CUmemoryPool, CUmodule,
-    CUstream, CUuuid,
+    CUcontext, CUdevice, CUdeviceptr, CUevent, CUfunction, CUmemPoolProps, CUmemoryPool, CUmodule, CUstream, CUuuid,
 };
 use std::ffi::{CStr, c_char, c_int, c_uchar, c_uint, c_void};
-
-/// Points the table's entries here and returns which.
-macro_rules! implement {
-    ($($name:ident),* $(,)?) => {
-        pub(super) fn install(table: &mut Table) -> &'static [$crate::driver::Function] {
-            $(table.$name = $name;)*
-            &[$($crate::driver::Function::$name),*]
-        }
-    };
-}
-pub(super) use implement;
 
 implement! {
     cuInit, cuDriverGetVersion, cuGetErrorName, cuGetErrorString,
@@ -69,20 +57,33 @@ pub(super) unsafe fn put<T>(place: *mut T, value: Result<T, Code>) -> c_int {
 }
 
 /// Handles are numbers; nothing is behind the pointer that the driver's types make of them.
-fn handle<T>(number: u64) -> *mut T {
+pub(super) fn handle<T>(number: u64) -> *mut T {
     std::ptr::without_provenance_mut(number as usize)
 }
 
-fn number<T>(handle: *mut T) -> u64 {
+pub(super) fn number<T>(handle: *mut T) -> u64 {
     handle.addr() as u64
 }
 
 fn only_device(device: CUdevice) -> Result<(), Code> {
+    HostDevice::check_initialized()?;
     if device == 0 { Ok(()) } else { Err(Code::INVALID_DEVICE) }
 }
 
+/// What the calls on the current pool answer to an unknown device.
+fn device_as_value(device: CUdevice) -> Result<(), Code> {
+    only_device(device).map_err(|code| match code {
+        Code::INVALID_DEVICE => Code::INVALID_VALUE,
+        code => code,
+    })
+}
+
 unsafe extern "C" fn cuInit(flags: c_uint) -> c_int {
-    if flags == 0 { 0 } else { Code::INVALID_VALUE.0 }
+    if flags != 0 {
+        return Code::INVALID_VALUE.0;
+    }
+    HostDevice::initialize();
+    0
 }
 
 unsafe extern "C" fn cuDriverGetVersion(version: *mut c_int) -> c_int {
@@ -121,7 +122,7 @@ unsafe extern "C" fn cuDeviceGet(device: *mut CUdevice, ordinal: c_int) -> c_int
 
 unsafe extern "C" fn cuDeviceGetCount(count: *mut c_int) -> c_int {
     // SAFETY: the caller's pointer.
-    unsafe { put(count, Ok(1)) }
+    unsafe { put(count, HostDevice::check_initialized().map(|()| 1)) }
 }
 
 unsafe extern "C" fn cuDeviceGetName(name: *mut c_char, length: c_int, device: CUdevice) -> c_int {
@@ -188,20 +189,15 @@ unsafe extern "C" fn cuCtxGetCurrent(context: *mut CUcontext) -> c_int {
 }
 
 unsafe extern "C" fn cuCtxGetDevice(device: *mut CUdevice) -> c_int {
-    let current = if HostDevice::current_context() == 0 {
-        Err(Code::INVALID_CONTEXT)
-    } else {
-        Ok(0)
-    };
     // SAFETY: the caller's pointer.
-    unsafe { put(device, current) }
+    unsafe { put(device, HostDevice::check_context().map(|()| 0)) }
 }
 
 unsafe extern "C" fn cuCtxSynchronize() -> c_int {
     answer(DEVICE.synchronize_context())
 }
 
-unsafe extern "C" fn cuModuleLoadData(module: *mut CUmodule, image: *const c_void) -> c_int {
+pub(super) unsafe extern "C" fn cuModuleLoadData(module: *mut CUmodule, image: *const c_void) -> c_int {
     if image.is_null() {
         return Code::INVALID_VALUE.0;
     }
@@ -245,6 +241,9 @@ unsafe extern "C" fn cuModuleUnload(module: CUmodule) -> c_int {
     answer(DEVICE.unload_module(number(module)))
 }
 
+/// Shared memory of a block that a kernel gets without asking for more beforehand.
+const SHARED_BYTES_MAX: c_uint = 48 << 10;
+
 #[allow(clippy::too_many_arguments, reason = "the driver's own signature")]
 unsafe extern "C" fn cuLaunchKernel(
     function: CUfunction,
@@ -254,7 +253,7 @@ unsafe extern "C" fn cuLaunchKernel(
     block_x: c_uint,
     block_y: c_uint,
     block_z: c_uint,
-    _shared_bytes: c_uint,
+    shared_bytes: c_uint,
     stream: CUstream,
     parameters: *mut *mut c_void,
     _extra: *mut *mut c_void,
@@ -265,14 +264,15 @@ unsafe extern "C" fn cuLaunchKernel(
         Ok(twin) => twin,
         Err(code) => return code.0,
     };
-    if grid == 0 || block == 0 || block > 1024 || grid_x > i32::MAX.cast_unsigned() || parameters.is_null() {
+    let is_too_large = block > 1024 || grid_x > i32::MAX.cast_unsigned() || shared_bytes > SHARED_BYTES_MAX;
+    if grid == 0 || block == 0 || is_too_large || parameters.is_null() {
         return Code::INVALID_VALUE.0;
     }
     // SAFETY: `parameters` has a pointer for each of the kernel's arguments, as the driver demands.
     let launch = unsafe { Launch::new(twin, parameters, grid.saturating_mul(block)) };
     answer(
         DEVICE
-            .stream(number(stream))
+            .ordered_stream(number(stream))
             .map(|stream| stream.submit(Operation::Kernel(launch))),
     )
 }
@@ -296,8 +296,9 @@ unsafe extern "C" fn cuMemFree_v2(address: CUdeviceptr) -> c_int {
 }
 
 unsafe extern "C" fn cuMemGetInfo_v2(free: *mut usize, total: *mut usize) -> c_int {
+    let free_bytes = HostDevice::check_context().map(|()| DEVICE.memory.free_bytes() as usize);
     // SAFETY: the caller's pointer.
-    let code = unsafe { put(free, Ok(DEVICE.memory.free_bytes() as usize)) };
+    let code = unsafe { put(free, free_bytes) };
     if code != 0 {
         return code;
     }
@@ -335,25 +336,26 @@ unsafe extern "C" fn cuMemFreeAsync(address: CUdeviceptr, stream: CUstream) -> c
     answer(DEVICE.free_async(address, number(stream)))
 }
 
-/// Submits work on a range, which must be mapped now, as the driver checks it.
-fn submit_on(
+/// Submits work on a range, which must be allocated now, as the driver checks it.
+pub(super) fn submit_on(
     stream: CUstream,
     address: CUdeviceptr,
     size_bytes: u64,
     operation: impl FnOnce() -> Operation,
 ) -> Result<(), Code> {
-    let stream = DEVICE.stream(number(stream))?;
+    HostDevice::check_context()?;
+    let stream = DEVICE.ordered_stream(number(stream))?;
     if size_bytes == 0 {
         return Ok(());
     }
-    if !DEVICE.memory.contains(address, size_bytes) {
+    if !DEVICE.is_accessible(address, size_bytes) {
         return Err(Code::INVALID_VALUE);
     }
     stream.submit(operation());
     Ok(())
 }
 
-unsafe extern "C" fn cuMemcpyHtoDAsync_v2(
+pub(super) unsafe extern "C" fn cuMemcpyHtoDAsync_v2(
     target: CUdeviceptr,
     source: *const c_void,
     size_bytes: usize,
@@ -373,7 +375,7 @@ unsafe extern "C" fn cuMemcpyHtoDAsync_v2(
     }))
 }
 
-unsafe extern "C" fn cuMemcpyDtoHAsync_v2(
+pub(super) unsafe extern "C" fn cuMemcpyDtoHAsync_v2(
     target: *mut c_void,
     source: CUdeviceptr,
     size_bytes: usize,
@@ -394,14 +396,14 @@ unsafe extern "C" fn cuMemcpyDtoHAsync_v2(
     answer(submitted.and_then(|()| DEVICE.stream(number(stream))?.synchronize().map(drop)))
 }
 
-unsafe extern "C" fn cuMemcpyDtoDAsync_v2(
+pub(super) unsafe extern "C" fn cuMemcpyDtoDAsync_v2(
     target: CUdeviceptr,
     source: CUdeviceptr,
     size_bytes: usize,
     stream: CUstream,
 ) -> c_int {
     let size_bytes = size_bytes as u64;
-    if size_bytes != 0 && !DEVICE.memory.contains(source, size_bytes) {
+    if size_bytes != 0 && !DEVICE.is_accessible(source, size_bytes) {
         return Code::INVALID_VALUE.0;
     }
     answer(submit_on(stream, target, size_bytes, || Operation::CopyOnDevice {
@@ -411,7 +413,12 @@ unsafe extern "C" fn cuMemcpyDtoDAsync_v2(
     }))
 }
 
-unsafe extern "C" fn cuMemsetD8Async(target: CUdeviceptr, value: c_uchar, count: usize, stream: CUstream) -> c_int {
+pub(super) unsafe extern "C" fn cuMemsetD8Async(
+    target: CUdeviceptr,
+    value: c_uchar,
+    count: usize,
+    stream: CUstream,
+) -> c_int {
     let size_bytes = count as u64;
     answer(submit_on(stream, target, size_bytes, || Operation::SetBytes {
         target,
@@ -420,7 +427,12 @@ unsafe extern "C" fn cuMemsetD8Async(target: CUdeviceptr, value: c_uchar, count:
     }))
 }
 
-unsafe extern "C" fn cuMemsetD32Async(target: CUdeviceptr, value: c_uint, count: usize, stream: CUstream) -> c_int {
+pub(super) unsafe extern "C" fn cuMemsetD32Async(
+    target: CUdeviceptr,
+    value: c_uint,
+    count: usize,
+    stream: CUstream,
+) -> c_int {
     let words = count as u64;
     let Some(size_bytes) = words.checked_mul(4).filter(|_| target.is_multiple_of(4)) else {
         return Code::INVALID_VALUE.0;
@@ -432,12 +444,15 @@ unsafe extern "C" fn cuMemsetD32Async(target: CUdeviceptr, value: c_uint, count:
     }))
 }
 
-unsafe extern "C" fn cuStreamCreate(stream: *mut CUstream, flags: c_uint) -> c_int {
-    if flags > 1 || stream.is_null() {
+/// `CU_STREAM_NON_BLOCKING`.
+pub(super) const NON_BLOCKING: c_uint = 1;
+
+pub(super) unsafe extern "C" fn cuStreamCreate(stream: *mut CUstream, flags: c_uint) -> c_int {
+    if flags > NON_BLOCKING || stream.is_null() {
         return Code::INVALID_VALUE.0;
     }
     // SAFETY: the caller's pointer.
-    unsafe { put(stream, DEVICE.create_stream().map(handle)) }
+    unsafe { put(stream, DEVICE.create_stream(flags != NON_BLOCKING).map(handle)) }
 }
 
 unsafe extern "C" fn cuStreamDestroy_v2(stream: CUstream) -> c_int {
@@ -454,7 +469,7 @@ unsafe extern "C" fn cuStreamQuery(stream: CUstream) -> c_int {
 
 unsafe extern "C" fn cuStreamWaitEvent(stream: CUstream, event: CUevent, _flags: c_uint) -> c_int {
     let wait = || {
-        let (stream, event) = (DEVICE.stream(number(stream))?, DEVICE.event(number(event))?);
+        let (stream, event) = (DEVICE.ordered_stream(number(stream))?, DEVICE.event(number(event))?);
         stream.wait_event(&event);
         Ok(())
     };
@@ -478,7 +493,7 @@ unsafe extern "C" fn cuEventDestroy_v2(event: CUevent) -> c_int {
 
 unsafe extern "C" fn cuEventRecord(event: CUevent, stream: CUstream) -> c_int {
     let record = || {
-        let (stream, event) = (DEVICE.stream(number(stream))?, DEVICE.event(number(event))?);
+        let (stream, event) = (DEVICE.ordered_stream(number(stream))?, DEVICE.event(number(event))?);
         stream.record(&event);
         Ok(())
     };
@@ -518,26 +533,56 @@ unsafe extern "C" fn cuDeviceGetMemPool(pool: *mut CUmemoryPool, device: CUdevic
     unsafe {
         put(
             pool,
-            only_device(device).and_then(|()| DEVICE.current_pool()).map(handle),
+            device_as_value(device).and_then(|()| DEVICE.current_pool()).map(handle),
         )
     }
 }
 
 unsafe extern "C" fn cuDeviceSetMemPool(device: CUdevice, pool: CUmemoryPool) -> c_int {
-    answer(only_device(device).and_then(|()| DEVICE.set_current_pool(number(pool))))
+    answer(device_as_value(device).and_then(|()| DEVICE.set_current_pool(number(pool))))
+}
+
+/// `CUmemPoolProps` of CUDA 13.0, with integers for its enums.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct PoolProperties {
+    allocation_type: c_uint,
+    handle_types: c_uint,
+    location_type: c_uint,
+    location_id: c_int,
+    security_attributes: *mut c_void,
+    size_bytes_max: u64,
+    rest: [u8; 56],
+}
+
+const _: () = assert!(size_of::<PoolProperties>() == size_of::<CUmemPoolProps>());
+
+impl PoolProperties {
+    /// Refuses what the driver refuses, and what the host device cannot do: memory other than the
+    /// device's, and a pool of limited size.
+    fn check(&self) -> Result<(), Code> {
+        const PINNED: c_uint = 1;
+        const MANAGED: c_uint = 2;
+        const ON_DEVICE: c_uint = 1;
+        const ON_HOST: std::ops::RangeInclusive<c_uint> = 2..=4;
+        match (self.allocation_type, self.location_type) {
+            (PINNED, ON_DEVICE) if self.location_id == 0 && self.size_bytes_max == 0 => Ok(()),
+            (PINNED | MANAGED, ON_DEVICE) if self.location_id == 0 => Err(Code::NOT_SUPPORTED),
+            (PINNED | MANAGED, location) if ON_HOST.contains(&location) => Err(Code::NOT_SUPPORTED),
+            _ => Err(Code::INVALID_VALUE),
+        }
+    }
 }
 
 unsafe extern "C" fn cuMemPoolCreate(pool: *mut CUmemoryPool, properties: *const CUmemPoolProps) -> c_int {
     if pool.is_null() || properties.is_null() {
         return Code::INVALID_VALUE.0;
     }
-    // SAFETY: not null, so valid, as the driver demands.
-    let location = unsafe { &(*properties).location };
-    if location.type_ != CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE || location.id != 0 {
-        return Code::INVALID_VALUE.0;
-    }
+    // SAFETY: not null, so valid, as the driver demands; every field takes any bits.
+    let properties = unsafe { properties.cast::<PoolProperties>().read() };
+    let made = properties.check().and_then(|()| DEVICE.create_pool());
     // SAFETY: the caller's pointer.
-    unsafe { put(pool, DEVICE.create_pool().map(handle)) }
+    unsafe { put(pool, made.map(handle)) }
 }
 
 unsafe extern "C" fn cuMemPoolDestroy(pool: CUmemoryPool) -> c_int {

@@ -3,11 +3,11 @@
 use super::api::{answer, put};
 use super::device::DEVICE;
 use super::mapping::GRANULARITY_BYTES;
-use crate::driver::{Code, Table};
+use crate::driver::Code;
 use cust::sys::{CUdeviceptr, CUmemAccessDesc, CUmemAllocationProp, CUmemGenericAllocationHandle};
 use std::ffi::{c_int, c_uint, c_ulonglong};
 
-super::api::implement! {
+implement! {
     cuMemAddressReserve, cuMemAddressFree, cuMemCreate, cuMemRelease, cuMemMap, cuMemUnmap, cuMemSetAccess,
     cuMemGetAllocationGranularity,
 }

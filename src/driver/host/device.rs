@@ -3,12 +3,13 @@
 use super::event::Event;
 use super::kernel::{self, Twin};
 use super::mapping::Mappings;
-use super::memory::{Memory, Reservation};
+use super::memory::{Memory, PAGE_BYTES, Reservation};
 use super::pool::{GRANULE_BYTES, Granules, Pool, Position, Progress};
 use super::stream::{Clock, Operation, Stream, StreamId};
 use crate::driver::Code;
 use std::cell::Cell;
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
 /// The one host device of the process.
@@ -16,8 +17,14 @@ pub(super) static DEVICE: LazyLock<HostDevice> = LazyLock::new(HostDevice::start
 
 /// The handle of the legacy default stream.
 const DEFAULT_STREAM: StreamId = 0;
+/// `CU_STREAM_LEGACY`, its other handle.
+const LEGACY_STREAM: StreamId = 1;
+/// `CU_STREAM_PER_THREAD`: a default stream for each thread.
+const PER_THREAD_STREAM: StreamId = 2;
 /// The handle of the default pool; other handles count up from here.
 const DEFAULT_POOL: u64 = 0x1000;
+/// What a pool's first address is a multiple of.
+const BASE_ALIGNMENT_BYTES: u64 = 64 << 20;
 /// The primary context's handle.
 const CONTEXT: u64 = 0x10;
 
@@ -27,7 +34,11 @@ const CAPACITY_BYTES_MAX: u64 = 4 << 30;
 
 thread_local! {
     static CURRENT_CONTEXT: Cell<u64> = const { Cell::new(0) };
+    static OWN_DEFAULT_STREAM: Cell<StreamId> = const { Cell::new(0) };
 }
+
+/// Whether `cuInit` was called.
+static INITIALIZED: AtomicBool = AtomicBool::new(false);
 
 /// See the module.
 pub(super) struct HostDevice {
@@ -69,13 +80,15 @@ struct HostPool {
 /// Granules of real memory in a reservation.
 #[derive(Debug)]
 struct MappedGranules {
-    reservation: Reservation,
+    base: u64,
+    count: u64,
+    _reservation: Reservation,
     memory: Arc<Memory>,
 }
 
 impl MappedGranules {
     fn address(&self, index: u64) -> u64 {
-        self.reservation.address + index * GRANULE_BYTES
+        self.base + index * GRANULE_BYTES
     }
 }
 
@@ -91,18 +104,26 @@ impl Granules for MappedGranules {
             .relocate(self.address(from), self.address(to), GRANULE_BYTES)
     }
     fn index_end(&self) -> u64 {
-        self.reservation.size_bytes / GRANULE_BYTES
+        self.count
     }
 }
 
 struct StreamProgress<'a> {
     streams: &'a BTreeMap<StreamId, Arc<Stream>>,
+    retired: &'a [Arc<Stream>],
+}
+
+impl StreamProgress<'_> {
+    /// A stream, also one that was destroyed and still has work to do. One that is gone has run.
+    fn unfinished(&self, id: StreamId) -> Option<&Arc<Stream>> {
+        let retired = || self.retired.iter().find(|stream| stream.id == id);
+        self.streams.get(&id).or_else(retired)
+    }
 }
 
 impl Progress for StreamProgress<'_> {
     fn has_run(&self, stream: StreamId, position: u64) -> bool {
-        self.streams
-            .get(&stream)
+        self.unfinished(stream)
             .is_none_or(|stream| stream.completed() >= position)
     }
     fn is_ordered(&self, waiting: StreamId, stream: StreamId, position: u64) -> bool {
@@ -111,7 +132,7 @@ impl Progress for StreamProgress<'_> {
             .is_some_and(|waiting| waiting.known().covers(stream, position))
     }
     fn order(&mut self, waiting: StreamId, stream: StreamId, position: u64) {
-        if let (Some(waiting), Some(stream)) = (self.streams.get(&waiting), self.streams.get(&stream)) {
+        if let (Some(waiting), Some(stream)) = (self.streams.get(&waiting), self.unfinished(stream)) {
             waiting.submit(Operation::WaitFor {
                 stream: Arc::clone(stream),
                 position,
@@ -147,12 +168,46 @@ impl HostDevice {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The state, for a call that needs a context on its thread.
-    fn in_context(&self) -> Result<MutexGuard<'_, State>, Code> {
+    pub(super) fn initialize() {
+        INITIALIZED.store(true, Ordering::Relaxed);
+    }
+
+    /// Refuses every call before `cuInit`.
+    pub(super) fn check_initialized() -> Result<(), Code> {
+        if INITIALIZED.load(Ordering::Relaxed) {
+            Ok(())
+        } else {
+            Err(Code::NOT_INITIALIZED)
+        }
+    }
+
+    /// Refuses a call that needs a context on its thread where there is none.
+    pub(super) fn check_context() -> Result<(), Code> {
+        HostDevice::check_initialized()?;
         if CURRENT_CONTEXT.get() == 0 {
             Err(Code::INVALID_CONTEXT)
         } else {
-            Ok(self.state())
+            Ok(())
+        }
+    }
+
+    /// The state, for a call that needs no context: pools belong to the device, and handles know
+    /// theirs.
+    fn initialized(&self) -> Result<MutexGuard<'_, State>, Code> {
+        HostDevice::check_initialized().map(|()| self.state())
+    }
+
+    /// The state, for a call that needs a context on its thread.
+    fn in_context(&self) -> Result<MutexGuard<'_, State>, Code> {
+        HostDevice::check_context().map(|()| self.state())
+    }
+
+    /// The state, for a call on a stream: the default streams are those of the thread's context.
+    fn for_stream(&self, id: StreamId) -> Result<MutexGuard<'_, State>, Code> {
+        if id <= PER_THREAD_STREAM {
+            self.in_context()
+        } else {
+            self.initialized()
         }
     }
 
@@ -181,25 +236,37 @@ impl HostDevice {
 
     // Streams and events.
 
-    pub(super) fn create_stream(&self) -> Result<u64, Code> {
+    pub(super) fn create_stream(&self, is_blocking: bool) -> Result<u64, Code> {
         let mut state = self.in_context()?;
         let id = state.new_handle();
-        let stream = Stream::start(id, &self.memory)?;
-        state.streams.insert(id, Arc::new(stream));
+        state.start_stream(id, is_blocking, &self.memory)?;
         Ok(id)
     }
 
+    /// The stream, to ask it something.
     pub(super) fn stream(&self, id: StreamId) -> Result<Arc<Stream>, Code> {
-        let mut state = self.in_context()?;
-        state.stream(id, &self.memory)
+        self.for_stream(id)?.stream(id, &self.memory)
+    }
+
+    /// The stream, to submit to it.
+    pub(super) fn ordered_stream(&self, id: StreamId) -> Result<Arc<Stream>, Code> {
+        self.for_stream(id)?.ordered_stream(id, &self.memory)
+    }
+
+    /// Whether copies may touch a range: all of it must belong to one allocation.
+    pub(super) fn is_accessible(&self, address: u64, size_bytes: u64) -> bool {
+        self.state().is_accessible(address, size_bytes, &self.memory)
     }
 
     /// Destroying a stream does not wait for it. What was freed in it is free once it has run.
     pub(super) fn destroy_stream(&self, id: StreamId) -> Result<(), Code> {
-        let mut state = self.in_context()?;
+        let mut state = self.initialized()?;
+        if id <= PER_THREAD_STREAM {
+            return Err(Code::INVALID_HANDLE);
+        }
         let stream = state.streams.remove(&id).ok_or(Code::CONTEXT_IS_DESTROYED)?;
         state.retired.push(stream);
-        let finished = state.observe_retired();
+        let finished = state.observe_retired(&self.memory);
         drop(state);
         // Joins workers that have nothing left to do.
         drop(finished);
@@ -208,10 +275,14 @@ impl HostDevice {
 
     /// Waits for a stream, then takes note of what is known to be complete.
     pub(super) fn synchronize_stream(&self, id: StreamId) -> Result<(), Code> {
-        let stream = self.stream(id)?;
-        let position = stream.synchronize()?;
-        let mut clock = stream.known();
-        clock.advance(id, position);
+        // Waiting for the legacy default stream includes what it would wait for; other streams have
+        // waited for it where that was needed.
+        let stream = if id <= LEGACY_STREAM {
+            self.ordered_stream(id)?
+        } else {
+            self.stream(id)?
+        };
+        let clock = stream.synchronize()?;
         self.observe(&clock);
         Ok(())
     }
@@ -239,14 +310,14 @@ impl HostDevice {
         };
         let mut clock = Clock::default();
         for stream in streams {
-            clock.advance(stream.id, stream.synchronize()?);
+            clock.merge(&stream.synchronize()?);
         }
         Ok(clock)
     }
 
     fn observe(&self, clock: &Clock) {
         let mut state = self.state();
-        let finished = state.observe_retired();
+        let finished = state.observe_retired(&self.memory);
         state.observe(clock, &self.memory);
         drop(state);
         drop(finished);
@@ -260,18 +331,13 @@ impl HostDevice {
     }
 
     pub(super) fn event(&self, id: u64) -> Result<Arc<Event>, Code> {
-        let state = self.in_context()?;
-        let missing = if id == 0 {
-            Code::INVALID_HANDLE
-        } else {
-            Code::CONTEXT_IS_DESTROYED
-        };
-        state.events.get(&id).cloned().ok_or(missing)
+        let state = self.initialized()?;
+        state.events.get(&id).cloned().ok_or(missing_event(id))
     }
 
     pub(super) fn destroy_event(&self, id: u64) -> Result<(), Code> {
-        let mut state = self.in_context()?;
-        state.events.remove(&id).map(drop).ok_or(Code::CONTEXT_IS_DESTROYED)
+        let mut state = self.initialized()?;
+        state.events.remove(&id).map(drop).ok_or(missing_event(id))
     }
 
     // Modules.
@@ -287,6 +353,11 @@ impl HostDevice {
     pub(super) fn unload_module(&self, id: u64) -> Result<(), Code> {
         let mut state = self.in_context()?;
         state.modules.remove(&id).map(drop).ok_or(Code::INVALID_HANDLE)
+    }
+
+    pub(super) fn check_module(&self, id: u64) -> Result<(), Code> {
+        let state = self.in_context()?;
+        state.modules.get(&id).map(drop).ok_or(Code::INVALID_HANDLE)
     }
 
     pub(super) fn function_of(&self, module: u64, name: &str) -> Result<u64, Code> {
@@ -323,30 +394,36 @@ impl HostDevice {
 
     /// Waits for the device, then unmaps; pool memory is freed at once and without waiting.
     pub(super) fn free(&self, address: u64) -> Result<(), Code> {
+        let state = self.in_context()?;
         if address == 0 {
-            return self.in_context().map(drop);
+            return Ok(());
         }
-        let owner = self
-            .in_context()?
-            .allocations
-            .get(&address)
-            .copied()
-            .ok_or(Code::INVALID_VALUE)?;
-        if owner_is_plain(owner) {
+        let is_pool_memory = matches!(state.allocations.get(&address), Some(Owner::Pool(_)));
+        drop(state);
+        if !is_pool_memory {
             self.wait_for_everything()?;
         }
         let mut state = self.state();
-        match state.allocations.remove(&address).ok_or(Code::INVALID_VALUE)? {
-            Owner::Plain { size_bytes } => self.memory.unmap(address, size_bytes),
-            Owner::Pool(id) => state.in_pool(id, |pool, base| pool.free_now(address - base))?,
+        match state.allocations.remove(&address) {
+            Some(Owner::Plain { size_bytes }) => self.memory.unmap(address, size_bytes),
+            Some(Owner::Pool(id)) => {
+                state.in_pool(id, |pool, base| pool.free_now(address - base))?;
+                state.drop_empty_destroyed();
+            }
+            // Freed in stream order, and not seen complete: the driver takes the second free for it.
+            None => {
+                let freed = state.freed_plain.iter().position(|(freed, ..)| *freed == address);
+                let (_, size_bytes, _) = state.freed_plain.swap_remove(freed.ok_or(Code::INVALID_VALUE)?);
+                self.memory.unmap(address, size_bytes);
+            }
         }
         Ok(())
     }
 
     /// Allocates from a pool, or from the device's current one.
     pub(super) fn alloc_async(&self, size_bytes: u64, pool: Option<u64>, stream: StreamId) -> Result<u64, Code> {
-        let mut state = self.in_context()?;
-        state.stream(stream, &self.memory)?;
+        let mut state = self.for_stream(stream)?;
+        let stream = state.ordered_stream(stream, &self.memory)?.id;
         let id = pool.unwrap_or(state.current_pool);
         state.open_pool(id, &self.memory)?;
         if size_bytes == 0 {
@@ -364,13 +441,17 @@ impl HostDevice {
     }
 
     pub(super) fn free_async(&self, address: u64, stream: StreamId) -> Result<(), Code> {
-        let mut state = self.in_context()?;
-        let position = state.stream(stream, &self.memory)?.position();
+        let mut state = self.for_stream(stream)?;
+        let stream = state.ordered_stream(stream, &self.memory)?;
         if address == 0 {
             return Ok(());
         }
-        let at = Position { stream, position };
-        match state.allocations.remove(&address).ok_or(Code::INVALID_VALUE)? {
+        let owner = state.allocations.remove(&address).ok_or(Code::INVALID_VALUE)?;
+        let at = Position {
+            stream: stream.id,
+            position: stream.mark(),
+        };
+        match owner {
             Owner::Plain { size_bytes } => state.freed_plain.push((address, size_bytes, at)),
             Owner::Pool(id) => state.in_pool(id, |pool, base| pool.free(address - base, at))?,
         }
@@ -390,24 +471,26 @@ impl HostDevice {
     // Pools.
 
     pub(super) fn default_pool(&self) -> Result<u64, Code> {
-        self.state().open_pool(DEFAULT_POOL, &self.memory).map(|_| DEFAULT_POOL)
+        self.initialized()?
+            .open_pool(DEFAULT_POOL, &self.memory)
+            .map(|_| DEFAULT_POOL)
     }
 
     pub(super) fn current_pool(&self) -> Result<u64, Code> {
-        let mut state = self.state();
+        let mut state = self.initialized()?;
         let id = state.current_pool;
         state.open_pool(id, &self.memory).map(|_| id)
     }
 
     pub(super) fn set_current_pool(&self, id: u64) -> Result<(), Code> {
-        let mut state = self.state();
+        let mut state = self.initialized()?;
         state.open_pool(id, &self.memory)?;
         state.current_pool = id;
         Ok(())
     }
 
     pub(super) fn create_pool(&self) -> Result<u64, Code> {
-        let mut state = self.in_context()?;
+        let mut state = self.initialized()?;
         let id = state.new_handle();
         let pool = HostPool::new(&self.memory)?;
         state.pools.insert(id, pool);
@@ -416,7 +499,7 @@ impl HostDevice {
 
     /// Destroys a pool; its allocations stay usable, and its memory goes with the last of them.
     pub(super) fn destroy_pool(&self, id: u64) -> Result<(), Code> {
-        let mut state = self.in_context()?;
+        let mut state = self.initialized()?;
         if id == DEFAULT_POOL {
             return Err(Code::INVALID_VALUE);
         }
@@ -433,7 +516,7 @@ impl HostDevice {
         id: u64,
         action: impl FnOnce(&mut PoolView<'_>) -> Result<T, Code>,
     ) -> Result<T, Code> {
-        let mut state = self.in_context()?;
+        let mut state = self.initialized()?;
         let pool = state.open_pool(id, &self.memory)?;
         action(&mut PoolView { pool: &mut pool.pool })
     }
@@ -482,13 +565,20 @@ impl PoolView<'_> {
 }
 
 impl HostPool {
+    fn contains(&self, address: u64) -> bool {
+        let size_bytes = self.pool.granules().count * GRANULE_BYTES;
+        address.checked_sub(self.base).is_some_and(|offset| offset < size_bytes)
+    }
+
     fn new(memory: &Arc<Memory>) -> Result<HostPool, Code> {
         // Room for every arrangement that leaves holes: addresses cost nothing.
         let addresses = (memory.capacity_bytes() * 64).next_multiple_of(GRANULE_BYTES);
-        let reservation = Reservation::new(memory, addresses)?;
-        let base = reservation.address;
+        let reservation = Reservation::new(memory, addresses + BASE_ALIGNMENT_BYTES)?;
+        let base = reservation.address.next_multiple_of(BASE_ALIGNMENT_BYTES);
         let granules = MappedGranules {
-            reservation,
+            base,
+            count: addresses / GRANULE_BYTES,
+            _reservation: reservation,
             memory: Arc::clone(memory),
         };
         Ok(HostPool {
@@ -505,11 +595,74 @@ impl State {
         self.last_handle
     }
 
+    fn start_stream(&mut self, id: StreamId, is_blocking: bool, memory: &Arc<Memory>) -> Result<(), Code> {
+        let stream = Stream::start(id, is_blocking, memory)?;
+        self.streams.insert(id, Arc::new(stream));
+        Ok(())
+    }
+
+    /// The stream of a handle; default streams are made when they are first needed.
     fn stream(&mut self, id: StreamId, memory: &Arc<Memory>) -> Result<Arc<Stream>, Code> {
+        let id = match id {
+            LEGACY_STREAM => DEFAULT_STREAM,
+            PER_THREAD_STREAM => {
+                if OWN_DEFAULT_STREAM.get() == 0 {
+                    OWN_DEFAULT_STREAM.set(self.new_handle());
+                    self.start_stream(OWN_DEFAULT_STREAM.get(), true, memory)?;
+                }
+                OWN_DEFAULT_STREAM.get()
+            }
+            id => id,
+        };
         if id == DEFAULT_STREAM && !self.streams.contains_key(&id) {
-            self.streams.insert(id, Arc::new(Stream::start(id, memory)?));
+            self.start_stream(id, false, memory)?;
         }
         self.streams.get(&id).cloned().ok_or(Code::CONTEXT_IS_DESTROYED)
+    }
+
+    /// The stream of a handle, behind what the rule of the legacy default stream puts before it: that
+    /// stream and every blocking one wait for each other.
+    fn ordered_stream(&mut self, id: StreamId, memory: &Arc<Memory>) -> Result<Arc<Stream>, Code> {
+        let stream = self.stream(id, memory)?;
+        if stream.id == DEFAULT_STREAM {
+            let others = self.streams.values().chain(&self.retired);
+            others
+                .filter(|other| other.is_blocking)
+                .for_each(|other| stream.wait_stream(other));
+        } else if stream.is_blocking
+            && let Some(default) = self.streams.get(&DEFAULT_STREAM)
+        {
+            stream.wait_stream(default);
+        }
+        Ok(stream)
+    }
+
+    fn is_accessible(&self, address: u64, size_bytes: u64, memory: &Memory) -> bool {
+        let Some(end) = address.checked_add(size_bytes) else {
+            return false;
+        };
+        if let Some((start, owner)) = self.allocations.range(..=address).next_back() {
+            let (allocated_bytes, mapped_bytes) = match owner {
+                // The rest of its last page is mapped, and not the caller's.
+                Owner::Plain { size_bytes } => (*size_bytes, size_bytes.next_multiple_of(PAGE_BYTES)),
+                Owner::Pool(id) => (self.live_bytes(*id, *start), 0),
+            };
+            if end <= start + allocated_bytes {
+                return true;
+            }
+            if address < start + mapped_bytes {
+                return false;
+            }
+        }
+        // What a pool retains is mapped, and nobody's.
+        let is_in_pool = self.pools.values().any(|pool| pool.contains(address));
+        !is_in_pool && memory.contains(address, size_bytes)
+    }
+
+    fn live_bytes(&self, pool: u64, address: u64) -> u64 {
+        let pool = self.pools.get(&pool);
+        pool.and_then(|pool| pool.pool.live_bytes(address - pool.base))
+            .unwrap_or(0)
     }
 
     /// A pool that was not destroyed; the default pool is made when it is first needed.
@@ -534,9 +687,15 @@ impl State {
     }
 
     fn alloc_in(&mut self, id: u64, size_bytes: u64, stream: StreamId) -> Result<u64, Code> {
-        let State { pools, streams, .. } = self;
+        let State {
+            pools,
+            streams,
+            retired,
+            ..
+        } = self;
         let pool = pools.get_mut(&id).ok_or(Code::INVALID_VALUE)?;
-        let offset = pool.pool.alloc(stream, size_bytes, &mut StreamProgress { streams })?;
+        let mut progress = StreamProgress { streams, retired };
+        let offset = pool.pool.alloc(stream, size_bytes, &mut progress)?;
         Ok(pool.base + offset)
     }
 
@@ -548,11 +707,15 @@ impl State {
     }
 
     fn observe(&mut self, clock: &Clock, memory: &Memory) {
+        self.observe_where(memory, |stream, position| clock.covers(stream, position));
+    }
+
+    fn observe_where(&mut self, memory: &Memory, is_complete: impl Fn(StreamId, u64) -> bool) {
         for pool in self.pools.values_mut() {
-            pool.pool.observe(|stream, position| clock.covers(stream, position));
+            pool.pool.observe(&is_complete);
         }
         self.freed_plain.retain(|(address, size_bytes, at)| {
-            let complete = clock.covers(at.stream, at.position);
+            let complete = is_complete(at.stream, at.position);
             if complete {
                 memory.unmap(*address, *size_bytes);
             }
@@ -562,12 +725,12 @@ impl State {
     }
 
     /// Takes note of destroyed streams that have run, and returns them for joining outside the lock.
-    fn observe_retired(&mut self) -> Vec<Arc<Stream>> {
+    fn observe_retired(&mut self, memory: &Memory) -> Vec<Arc<Stream>> {
         let is_done = |stream: &Arc<Stream>| stream.is_idle().unwrap_or(true);
         let (done, left): (Vec<_>, Vec<_>) = std::mem::take(&mut self.retired).into_iter().partition(is_done);
         self.retired = left;
-        for pool in self.pools.values_mut() {
-            pool.pool.observe(|stream, _| done.iter().any(|done| done.id == stream));
+        if !done.is_empty() {
+            self.observe_where(memory, |stream, _| done.iter().any(|done| done.id == stream));
         }
         done
     }
@@ -577,8 +740,12 @@ impl State {
     }
 }
 
-fn owner_is_plain(owner: Owner) -> bool {
-    matches!(owner, Owner::Plain { .. })
+fn missing_event(id: u64) -> Code {
+    if id == 0 {
+        Code::INVALID_HANDLE
+    } else {
+        Code::CONTEXT_IS_DESTROYED
+    }
 }
 
 fn capacity_bytes() -> u64 {

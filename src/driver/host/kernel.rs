@@ -6,6 +6,10 @@ use std::ffi::c_void;
 
 /// The largest PTX ISA version that the host device takes, as (major, minor): CUDA 13.0's.
 const PTX_VERSION_MAX: (u32, u32) = (9, 0);
+/// The smallest that can name a target from [`PTX_TARGETS`].
+const PTX_VERSION_MIN: (u32, u32) = (4, 0);
+/// The targets that it takes, as sm numbers: those of the GPU whose behaviour was recorded.
+const PTX_TARGETS: std::ops::RangeInclusive<u32> = 50..=90;
 
 /// The twin of one kernel: the sizes of its arguments, and its effect.
 pub(super) struct Twin {
@@ -48,8 +52,19 @@ pub(super) fn check_ptx(ptx: &str) -> Result<(), Code> {
         .ok_or(Code::INVALID_IMAGE)?;
     let (major, minor) = version.trim().split_once('.').ok_or(Code::INVALID_PTX)?;
     let number = |text: &str| text.parse::<u32>().map_err(|_| Code::INVALID_PTX);
-    if (number(major)?, number(minor)?) > PTX_VERSION_MAX {
+    let version = (number(major)?, number(minor)?);
+    if version > PTX_VERSION_MAX {
         return Err(Code::UNSUPPORTED_PTX_VERSION);
+    }
+    let target = ptx.lines().find_map(|line| line.trim().strip_prefix(".target "));
+    let target = target.and_then(|target| target.trim().strip_prefix("sm_"));
+    let target = target.map(|target| target.trim_end_matches(|letter: char| !letter.is_ascii_digit()));
+    let is_known = target
+        .and_then(|number| number.parse().ok())
+        .is_some_and(|sm: u32| PTX_TARGETS.contains(&sm));
+    let count = |brace| ptx.bytes().filter(|byte| *byte == brace).count();
+    if version < PTX_VERSION_MIN || !is_known || count(b'{') != count(b'}') {
+        return Err(Code::INVALID_PTX);
     }
     Ok(())
 }
@@ -154,7 +169,21 @@ mod tests {
         assert_eq!(check_ptx("no PTX"), Err(Code::INVALID_IMAGE));
         assert_eq!(check_ptx(".version x"), Err(Code::INVALID_PTX));
         assert_eq!(check_ptx(".version 99.1\n"), Err(Code::UNSUPPORTED_PTX_VERSION));
-        assert_eq!(check_ptx("// made\n.version 6.3\n"), Ok(()));
+        assert_eq!(check_ptx("// made\n.version 6.3\n.target sm_75\n"), Ok(()));
+        assert_eq!(check_ptx(".version 9.0\n.target sm_90a\n.func f() { }\n"), Ok(()));
+        for (version, target, rest) in [
+            ("1.0", "sm_75", ""),
+            ("6.3", "sm_10", ""),
+            ("6.3", "sm_120", ""),
+            ("6.3", "sm_75", ".func f() {"),
+        ] {
+            let ptx = format!(".version {version}\n.target {target}\n{rest}\n");
+            assert_eq!(check_ptx(&ptx), Err(Code::INVALID_PTX), "{ptx}");
+        }
+        assert_eq!(
+            check_ptx(".version 9.1\n.target sm_75\n"),
+            Err(Code::UNSUPPORTED_PTX_VERSION)
+        );
         let ptx = ".visible .entry fill(\n.param .u64 fill_param_0";
         assert!(twin(ptx, "fill").is_ok());
         assert_eq!(

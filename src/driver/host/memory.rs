@@ -8,7 +8,7 @@ use std::ptr;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 /// The step in which memory is mapped.
-const PAGE_BYTES: u64 = 4096;
+pub(super) const PAGE_BYTES: u64 = 4096;
 
 /// All mappings, and how much of the device's capacity they take.
 #[derive(Debug)]
@@ -113,7 +113,8 @@ impl Memory {
     pub(super) fn span(&self, address: u64, size_bytes: u64) -> Result<Span<'_>, Code> {
         let end = address.checked_add(size_bytes).ok_or(Code::ILLEGAL_ADDRESS)?;
         let mut state = self.state();
-        if !state.contains(address, end) {
+        // A kernel that was given no elements touches nothing.
+        if size_bytes != 0 && !state.contains(address, end) {
             return Err(Code::ILLEGAL_ADDRESS);
         }
         state.pinned.push((address, end));

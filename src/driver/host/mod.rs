@@ -6,24 +6,54 @@
 //! about pools, and is held to a recorded transcript of a GPU. A call that it does not implement
 //! returns `CUDA_ERROR_NOT_SUPPORTED`.
 
+use super::{Code, Function, Table};
+
+/// Points the table's entries at the functions of the same names and returns which.
+macro_rules! implement {
+    ($($name:ident),* $(,)?) => {
+        pub(super) fn install(table: &mut $crate::driver::Table) -> &'static [$crate::driver::Function] {
+            $(table.$name = $name;)*
+            &[$($crate::driver::Function::$name),*]
+        }
+    };
+}
+
 #[allow(non_snake_case, reason = "the driver's own names")]
 mod api;
 #[allow(non_snake_case, reason = "the driver's own names")]
 mod api_mapping;
+#[cfg(test)]
+mod codes_tests;
+#[allow(non_snake_case, reason = "the driver's own names")]
+mod context;
+#[allow(non_snake_case, reason = "the driver's own names")]
+mod copy;
 mod device;
 mod event;
 mod kernel;
 mod mapping;
 mod memory;
+#[allow(non_snake_case, reason = "the driver's own names")]
+mod module;
+#[allow(non_snake_case, reason = "the driver's own names")]
+mod pinned;
 mod pool;
 mod stream;
-
-use super::{Code, Function, Table};
+#[cfg(test)]
+mod stream_order_tests;
 
 /// The host device's table, and the functions that it does not implement.
 pub(super) fn table() -> (Table, Vec<Function>) {
     let mut table = Table::answering::<{ Code::NOT_SUPPORTED.0 }>();
-    let implemented = [api::install(&mut table), api_mapping::install(&mut table)].concat();
+    let implemented = [
+        api::install(&mut table),
+        api_mapping::install(&mut table),
+        context::install(&mut table),
+        copy::install(&mut table),
+        module::install(&mut table),
+        pinned::install(&mut table),
+    ]
+    .concat();
     let missing = Function::ALL
         .iter()
         .filter(|function| !implemented.contains(function))

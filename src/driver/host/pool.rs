@@ -169,6 +169,15 @@ impl<G: Granules> Pool<G> {
         self.may_shrink = true;
     }
 
+    pub(super) fn granules(&self) -> &G {
+        &self.granules
+    }
+
+    /// The bytes asked for of the allocation at `offset`.
+    pub(super) fn live_bytes(&self, offset: u64) -> Option<u64> {
+        self.live.get(&offset).map(|live| live.requested)
+    }
+
     /// Whether nothing is allocated and no free is still to be seen complete.
     pub(super) fn is_idle(&self) -> bool {
         self.live.is_empty() && self.pending.is_empty()
@@ -181,9 +190,8 @@ impl<G: Granules> Pool<G> {
         requested: u64,
         progress: &mut impl Progress,
     ) -> Result<u64, Code> {
-        let size = requested
-            .checked_next_multiple_of(ALIGNMENT_BYTES)
-            .ok_or(Code::OUT_OF_MEMORY)?;
+        // What cannot be rounded up fails like anything else that is too large: after growing.
+        let size = requested.checked_next_multiple_of(ALIGNMENT_BYTES).unwrap_or(u64::MAX);
         let start = match self.reuse(stream, size, progress) {
             Some(start) => start,
             None => self.grow(stream, size, progress)?,
@@ -230,11 +238,8 @@ impl<G: Granules> Pool<G> {
     fn grow(&mut self, stream: StreamId, size: u64, progress: &mut impl Progress) -> Result<u64, Code> {
         let best = self.best(self.free.iter().copied().enumerate(), size);
         let start = best.map_or(self.tail, |index| self.free[index].start);
-        let placed = match start.checked_add(size) {
-            Some(end) => self.back(Extent { start, end, stamp: 0 }),
-            None => Err(Code::OUT_OF_MEMORY),
-        };
-        if let Err(code) = placed {
+        let end = start.saturating_add(size);
+        if let Err(code) = self.back(Extent { start, end, stamp: 0 }) {
             // What could be had was reserved all the same, and stays as far as the threshold lets it.
             self.may_shrink = true;
             self.shrink();
@@ -264,9 +269,6 @@ impl<G: Granules> Pool<G> {
 
     /// Maps every granule of `extent`: by moving those that lie free, then by new ones.
     fn back(&mut self, extent: Extent) -> Result<(), Code> {
-        if extent.end.div_ceil(GRANULE_BYTES) > self.granules.index_end() {
-            return Err(Code::OUT_OF_MEMORY);
-        }
         let mut spare: Vec<u64> = self
             .wholly_free()
             .into_iter()
@@ -275,6 +277,9 @@ impl<G: Granules> Pool<G> {
         for index in extent.granules() {
             if self.mapped.contains(&index) {
                 continue;
+            }
+            if index >= self.granules.index_end() {
+                return Err(Code::OUT_OF_MEMORY);
             }
             match spare.pop() {
                 Some(from) => {

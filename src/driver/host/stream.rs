@@ -99,6 +99,8 @@ impl Operation {
 /// A stream and its worker.
 pub(super) struct Stream {
     pub(super) id: StreamId,
+    /// Whether the stream and the legacy default stream wait for each other.
+    pub(super) is_blocking: bool,
     shared: Arc<Shared>,
     worker: Mutex<Option<JoinHandle<()>>>,
 }
@@ -112,12 +114,27 @@ struct Shared {
 
 #[derive(Default)]
 struct Queue {
-    pending: VecDeque<Operation>,
+    /// Operations that wait for the worker, with their positions.
+    pending: VecDeque<(u64, Operation)>,
+    is_running: bool,
+    /// The last position given out. Not every position is an operation: see [`Stream::mark`].
     submitted: u64,
     completed: u64,
     known: Clock,
     error: Option<Code>,
     closing: bool,
+}
+
+impl Queue {
+    fn push(&mut self, operation: Operation) {
+        self.submitted += 1;
+        self.pending.push_back((self.submitted, operation));
+    }
+
+    /// How far the stream has come, now that nothing runs: up to the next operation.
+    fn passed(&self) -> u64 {
+        self.pending.front().map_or(self.submitted, |(next, _)| next - 1)
+    }
 }
 
 impl Shared {
@@ -128,17 +145,19 @@ impl Shared {
     fn work(&self, memory: &Memory) {
         let mut queue = self.queue();
         loop {
-            let Some(operation) = queue.pending.pop_front() else {
+            let Some((_, operation)) = queue.pending.pop_front() else {
                 if queue.closing {
                     return;
                 }
                 queue = self.submitted.wait(queue).unwrap_or_else(PoisonError::into_inner);
                 continue;
             };
+            queue.is_running = true;
             drop(queue);
             let result = operation.run(memory);
             queue = self.queue();
-            queue.completed += 1;
+            queue.is_running = false;
+            queue.completed = queue.passed();
             self.completed_count.store(queue.completed, Ordering::Release);
             if let Err(code) = result {
                 queue.error.get_or_insert(code);
@@ -150,7 +169,7 @@ impl Shared {
 
 impl Stream {
     /// Starts the worker.
-    pub(super) fn start(id: StreamId, memory: &Arc<Memory>) -> Result<Stream, Code> {
+    pub(super) fn start(id: StreamId, is_blocking: bool, memory: &Arc<Memory>) -> Result<Stream, Code> {
         let shared = Arc::new(Shared {
             queue: Mutex::default(),
             submitted: Condvar::new(),
@@ -164,6 +183,7 @@ impl Stream {
         let worker = worker.map_err(|_| Code::OUT_OF_MEMORY)?;
         Ok(Stream {
             id,
+            is_blocking,
             shared,
             worker: Mutex::new(Some(worker)),
         })
@@ -171,24 +191,28 @@ impl Stream {
 
     /// Adds work at the end.
     pub(super) fn submit(&self, operation: Operation) {
-        let mut queue = self.shared.queue();
-        queue.submitted += 1;
-        queue.pending.push_back(operation);
-        drop(queue);
+        self.shared.queue().push(operation);
         self.shared.submitted.notify_one();
     }
 
-    /// The number of operations submitted so far.
-    pub(super) fn position(&self) -> u64 {
-        self.shared.queue().submitted
+    /// Takes a position of its own for something that needs no work, a free, and returns it. What was
+    /// recorded before does not cover it; it is passed when everything before it has run.
+    pub(super) fn mark(&self) -> u64 {
+        let mut queue = self.shared.queue();
+        queue.submitted += 1;
+        if !queue.is_running {
+            queue.completed = queue.passed();
+            self.shared.completed_count.store(queue.completed, Ordering::Release);
+        }
+        queue.submitted
     }
 
-    /// The number of operations that have run.
+    /// The position up to which everything has run.
     pub(super) fn completed(&self) -> u64 {
         self.shared.completed_count.load(Ordering::Acquire)
     }
 
-    /// Blocks until the first `position` operations have run.
+    /// Blocks until everything up to `position` has run.
     pub(super) fn wait_until(&self, position: u64) {
         let queue = self.shared.queue();
         drop(
@@ -199,11 +223,21 @@ impl Stream {
         );
     }
 
-    /// Blocks until everything submitted so far has run; returns how many operations that is.
-    pub(super) fn synchronize(&self) -> Result<u64, Code> {
-        let position = self.position();
+    /// Blocks until everything submitted so far has run; returns what is then known to have run, in
+    /// all streams.
+    pub(super) fn synchronize(&self) -> Result<Clock, Code> {
+        // Taken before the wait: what other threads submit meanwhile is not waited for.
+        let (position, clock) = self.progress();
         self.wait_until(position);
-        self.shared.queue().error.map_or(Ok(position), Err)
+        self.shared.queue().error.map_or(Ok(clock), Err)
+    }
+
+    /// The last position given out, and what has run everywhere once the stream has passed it.
+    fn progress(&self) -> (u64, Clock) {
+        let queue = self.shared.queue();
+        let mut clock = queue.known.clone();
+        clock.advance(self.id, queue.submitted);
+        (queue.submitted, clock)
     }
 
     /// Whether everything submitted has run.
@@ -214,11 +248,10 @@ impl Stream {
 
     pub(super) fn record(&self, event: &Arc<Event>) {
         let mut queue = self.shared.queue();
-        queue.submitted += 1;
         let mut clock = queue.known.clone();
-        clock.advance(self.id, queue.submitted);
+        clock.advance(self.id, queue.submitted + 1);
         let generation = event.record(clock);
-        queue.pending.push_back(Operation::Record {
+        queue.push(Operation::Record {
             event: Arc::clone(event),
             generation,
         });
@@ -231,11 +264,37 @@ impl Stream {
         if generation == 0 {
             return;
         }
-        self.submit(Operation::Wait {
-            event: Arc::clone(event),
-            generation,
-        });
-        self.shared.queue().known.merge(&clock);
+        self.submit_behind(
+            &clock,
+            Operation::Wait {
+                event: Arc::clone(event),
+                generation,
+            },
+        );
+    }
+
+    /// Makes what is submitted from now on wait for everything that `other` has been given.
+    pub(super) fn wait_stream(&self, other: &Arc<Stream>) {
+        let (position, clock) = other.progress();
+        if self.known().covers(other.id, position) {
+            return;
+        }
+        self.submit_behind(
+            &clock,
+            Operation::WaitFor {
+                stream: Arc::clone(other),
+                position,
+            },
+        );
+    }
+
+    /// Submits a wait, after which what `clock` says has run.
+    fn submit_behind(&self, clock: &Clock, wait: Operation) {
+        let mut queue = self.shared.queue();
+        queue.push(wait);
+        queue.known.merge(clock);
+        drop(queue);
+        self.shared.submitted.notify_one();
     }
 
     /// What is known, in this stream, of the progress of all streams.
