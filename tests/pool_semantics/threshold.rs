@@ -166,10 +166,12 @@ fn live_allocation(probe: &mut Probe<'_>) -> Observed {
     Ok(())
 }
 
+/// Live MiB, freed MiB block by block, then pairs of threshold and reserved MiB after a synchronise.
+type Parts = (u64, &'static [u64], &'static [(u64, u64)]);
+
 fn in_parts(probe: &mut Probe<'_>) -> Observed {
     let stream = Stream::new()?;
-    // Live MiB, freed MiB one by one, then pairs of threshold and reserved MiB after a synchronise.
-    let cases: [(u64, &[u64], &[(u64, u64)]); 4] = [
+    let cases: [Parts; 4] = [
         (
             0,
             &[32, 32, 32],
