@@ -32,7 +32,7 @@ pub const SUBJECTS: &[Subject] = &[
     ),
     observed(
         "growth/placement_in_steps_of_512",
-        "Blocks follow each other in steps of 512 bytes, in a pool that begins at a multiple of 64 MiB.",
+        "Blocks follow each other in steps of 512 bytes, in a pool that begins at a multiple of 32 MiB.",
         placement_in_steps_of_512,
     ),
     observed(
@@ -154,7 +154,7 @@ fn placement_in_steps_of_512(probe: &mut Probe<'_>) -> Observed {
     for (size, step) in sizes.into_iter().chain([(1, 512)]) {
         let pointer = pool.alloc_bytes(&stream, size)?;
         match last {
-            None => probe.expect("the first address modulo 64 MiB", 0, pointer.address() % (64 * MIB)),
+            None => probe.expect("the first address modulo 32 MiB", 0, pointer.address() % (32 * MIB)),
             Some((before, size, step)) => {
                 let what = format!("distance from a block of {size} bytes to the next");
                 probe.expect(what, i128::from(step), distance(before, pointer));

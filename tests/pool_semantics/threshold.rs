@@ -77,7 +77,7 @@ pub const SUBJECTS: &[Subject] = &[
     ),
     observed(
         "threshold/lowered_later",
-        "A threshold that is lowered acts at the next synchronise of any stream, even one that never saw the pool.",
+        "A threshold that is lowered acts at the next synchronise of a stream that used the pool, though it frees nothing.",
         lowered_later,
     ),
 ];
@@ -398,7 +398,8 @@ fn lowered_later(probe: &mut Probe<'_>) -> Observed {
     stream.synchronize()?;
     pool.set_threshold_mib(0)?;
     probe.expect("reserved MiB at once", 64, pool.reserved_mib()?);
-    Stream::new()?.synchronize()?;
-    probe.expect("reserved MiB after a new stream's synchronise", 0, pool.reserved_mib()?);
+    // A stream in which nothing was ever submitted was seen to count on some runs and not on others.
+    stream.synchronize()?;
+    probe.expect("reserved MiB after the synchronise", 0, pool.reserved_mib()?);
     Ok(())
 }
