@@ -18,4 +18,5 @@ pub mod run_record;
 pub mod stats;
 pub mod strategy;
 pub mod suite;
+pub mod trace;
 pub mod workload;

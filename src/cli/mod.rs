@@ -2,6 +2,7 @@
 
 mod api_summary;
 mod doctor;
+mod trace;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -28,6 +29,8 @@ enum Command {
     ///
     /// The call log is on, so these are not the times that the benchmarks measure.
     ApiSummary(api_summary::Arguments),
+    /// Says what an allocation trace holds.
+    Trace(trace::Arguments),
 }
 
 /// Runs the command that the arguments name.
@@ -35,5 +38,6 @@ pub(crate) fn run() -> ExitCode {
     match Arguments::parse().command {
         Command::Doctor => doctor::run(),
         Command::ApiSummary(arguments) => api_summary::run(&arguments),
+        Command::Trace(arguments) => trace::run(&arguments),
     }
 }

@@ -1,0 +1,270 @@
+//! Turns rows into a [`Trace`], pairing frees with allocations.
+
+use std::collections::HashMap;
+
+use super::clock::Monotonic;
+use super::error::{Fault, Place, Problem};
+use super::intern::Interner;
+use super::warning::{self, Warning, WarningKind};
+use super::{Allocation, Event, EventKind, Format, Stream, Trace};
+
+/// No GPU's address space is larger.
+const SIZE_BYTES_MAX: u64 = 1 << 56;
+
+/// Where and when a row stands, whatever it does.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Call {
+    pub place: Place,
+    pub time_ns: u64,
+    pub thread: u64,
+    pub stream: Stream,
+}
+
+/// The last thing seen of an address.
+#[derive(Clone, Copy, Debug)]
+struct Seen {
+    allocation: u32,
+    live: bool,
+    place: Place,
+}
+
+/// What a format's records can leave out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Window {
+    /// Records are complete: a free needs its allocation.
+    Whole,
+    /// Recording starts and stops at any time: frees and allocations may lack their other half.
+    Part,
+}
+
+/// A trace in the making.
+#[derive(Debug)]
+pub(crate) struct Builder {
+    format: Format,
+    window: Window,
+    events: Vec<Event>,
+    allocations: Vec<Allocation>,
+    threads: Interner<u64>,
+    streams: Interner<Stream>,
+    /// By process, device and address: address spaces of different processes overlap.
+    seen: HashMap<(u32, u32, u64), Seen>,
+    live_bytes: u64,
+    orphan_frees: u64,
+    clock: Monotonic,
+    times_known: bool,
+    events_max: u64,
+    pub warnings: Vec<Warning>,
+}
+
+impl Builder {
+    pub fn new(format: Format, window: Window, events_max: u64) -> Builder {
+        Builder {
+            format,
+            window,
+            events: Vec::new(),
+            allocations: Vec::new(),
+            threads: Interner::new(),
+            streams: Interner::new(),
+            seen: HashMap::new(),
+            live_bytes: 0,
+            orphan_frees: 0,
+            clock: Monotonic::default(),
+            times_known: true,
+            // The last index is `Event::NONE`.
+            events_max: events_max.min(u64::from(u32::MAX - 1)),
+            warnings: Vec::new(),
+        }
+    }
+
+    /// Counts something that the format makes normal.
+    pub fn warn(&mut self, kind: WarningKind, place: Option<Place>) {
+        warning::count(&mut self.warnings, kind, place);
+    }
+
+    /// Says that the format has no times; every event is then at 0.
+    pub fn without_times(&mut self) {
+        self.times_known = false;
+        self.warn(WarningKind::NoTimes, None);
+    }
+
+    /// Whether the address is live.
+    pub fn is_live(&self, stream: Stream, address: u64) -> bool {
+        self.seen
+            .get(&(stream.process, stream.device, address))
+            .is_some_and(|seen| seen.live)
+    }
+
+    /// Adds an allocation.
+    pub fn alloc(&mut self, call: Call, address: u64, size_bytes: u64) -> Result<(), Fault> {
+        let place = call.place;
+        if size_bytes > SIZE_BYTES_MAX {
+            return Err(Fault::at(place, Problem::SizeTooLarge { size_bytes }));
+        }
+        if address == 0 {
+            if size_bytes > 0 {
+                return Err(Fault::at(place, Problem::NullAllocation { size_bytes }));
+            }
+            self.warn(WarningKind::NullPointer, Some(place));
+            return Ok(());
+        }
+        if size_bytes == 0 {
+            self.warn(WarningKind::ZeroSize, Some(place));
+        }
+        let key = (call.stream.process, call.stream.device, address);
+        let allocation = self.allocations.len() as u32;
+        let now = Seen {
+            allocation,
+            live: true,
+            place,
+        };
+        if let Some(before) = self.seen.insert(key, now)
+            && before.live
+        {
+            if self.window == Window::Whole {
+                let earlier = before.place;
+                return Err(Fault::at(place, Problem::AllocatedTwice { address, earlier }));
+            }
+            self.warn(WarningKind::MissedFree, Some(place));
+            self.end_block(call, before.allocation)?;
+        }
+        self.live_bytes = self
+            .live_bytes
+            .checked_add(size_bytes)
+            .ok_or(Fault::at(place, Problem::LiveTooLarge))?;
+        let alloc_event = self.events.len() as u32;
+        self.push(call, EventKind::Alloc, allocation)?;
+        self.allocations.push(Allocation {
+            size_bytes,
+            alloc_event,
+            free_event: Event::NONE,
+        });
+        Ok(())
+    }
+
+    /// Adds a free. `size_bytes` is what the row says, if it says anything.
+    pub fn free(&mut self, call: Call, address: u64, size_bytes: Option<u64>) -> Result<(), Fault> {
+        let place = call.place;
+        if address == 0 {
+            // Freeing nothing is allowed, and logged.
+            self.warn(WarningKind::NullPointer, Some(place));
+            return Ok(());
+        }
+        let key = (call.stream.process, call.stream.device, address);
+        let Some(seen) = self.seen.get_mut(&key) else {
+            if self.window == Window::Whole {
+                return Err(Fault::at(place, Problem::UnknownFree { address }));
+            }
+            self.orphan_frees += 1;
+            self.warn(WarningKind::OrphanFree, Some(place));
+            // A second free of it is a double free all the same.
+            self.seen.insert(
+                key,
+                Seen {
+                    allocation: Event::NONE,
+                    live: false,
+                    place,
+                },
+            );
+            return Ok(());
+        };
+        if !seen.live {
+            let earlier = seen.place;
+            return Err(Fault::at(place, Problem::DoubleFree { address, earlier }));
+        }
+        seen.live = false;
+        seen.place = place;
+        let allocation = seen.allocation;
+        let allocated_bytes = self.allocations[allocation as usize].size_bytes;
+        if size_bytes.is_some_and(|size_bytes| size_bytes != allocated_bytes) {
+            self.warn(WarningKind::SizeMismatch, Some(place));
+        }
+        self.end_block(call, allocation)
+    }
+
+    /// Adds the free of a block that is live.
+    fn end_block(&mut self, call: Call, allocation: u32) -> Result<(), Fault> {
+        let block = &mut self.allocations[allocation as usize];
+        block.free_event = self.events.len() as u32;
+        self.live_bytes -= block.size_bytes;
+        self.push(call, EventKind::Free, allocation)
+    }
+
+    /// Adds a wait for the call's stream.
+    pub fn sync_stream(&mut self, call: Call) -> Result<(), Fault> {
+        self.push(call, EventKind::Sync, Event::NONE)
+    }
+
+    /// Adds a wait for the whole device.
+    pub fn sync_device(&mut self, call: Call) -> Result<(), Fault> {
+        self.push_on(call, EventKind::Sync, Event::NONE, None)
+    }
+
+    /// Adds a call of which neither block nor size is known.
+    pub fn call_only(&mut self, call: Call, kind: EventKind) -> Result<(), Fault> {
+        self.warn(WarningKind::NoSizes, Some(call.place));
+        let allocation = match kind {
+            EventKind::Alloc => self.allocations.len() as u32,
+            EventKind::Free | EventKind::Sync => Event::NONE,
+        };
+        let alloc_event = self.events.len() as u32;
+        self.push(call, kind, allocation)?;
+        if kind == EventKind::Alloc {
+            self.allocations.push(Allocation {
+                size_bytes: 0,
+                alloc_event,
+                free_event: Event::NONE,
+            });
+        }
+        Ok(())
+    }
+
+    fn push(&mut self, call: Call, kind: EventKind, allocation: u32) -> Result<(), Fault> {
+        self.push_on(call, kind, allocation, Some(call.stream))
+    }
+
+    fn push_on(&mut self, call: Call, kind: EventKind, allocation: u32, stream: Option<Stream>) -> Result<(), Fault> {
+        if self.events.len() as u64 >= self.events_max {
+            let limit = self.events_max;
+            return Err(Fault::at(call.place, Problem::TooManyEvents { limit }));
+        }
+        let time_ns = if self.times_known {
+            self.clock.stamp(call.time_ns, call.place, &mut self.warnings)?
+        } else {
+            0
+        };
+        self.events.push(Event {
+            time_ns,
+            allocation,
+            thread: self.threads.index(call.thread),
+            stream: stream.map_or(Event::NONE, |stream| self.streams.index(stream)),
+            kind,
+        });
+        Ok(())
+    }
+
+    /// The trace. Its times start at 0.
+    pub fn finish(mut self) -> Result<Trace, Fault> {
+        let Some(first) = self.events.first() else {
+            return Err(Fault::from(Problem::Missing {
+                what: "allocation or free",
+                remedy: "record while the program allocates",
+            }));
+        };
+        let start_ns = first.time_ns;
+        for event in &mut self.events {
+            event.time_ns -= start_ns;
+        }
+        self.events.shrink_to_fit();
+        self.allocations.shrink_to_fit();
+        Ok(Trace {
+            format: self.format,
+            events: self.events,
+            allocations: self.allocations,
+            threads: self.threads.into_values(),
+            streams: self.streams.into_values(),
+            orphan_frees: self.orphan_frees,
+            times_known: self.times_known,
+            warnings: self.warnings,
+        })
+    }
+}

@@ -1,0 +1,45 @@
+//! `poolbench trace`.
+
+use assert_cmd::Command;
+use std::path::Path;
+
+fn trace(arguments: &[&str]) -> std::process::Output {
+    let mut command = Command::cargo_bin("poolbench").expect("the binary is built with the tests");
+    command.arg("trace").args(arguments).output().expect("it starts")
+}
+
+const LOG: &str = "\
+Thread,Time,Action,Pointer,Size,Stream
+1,10:00:00.000000,allocate,0x7f0000000000,1024,0
+1,10:00:00.000010,allocate,0x7f0000000400,2048,0
+1,10:00:00.000020,free,0x7f0000000000,1024,0
+1,10:00:00.000030,free,0x7f0000000400,2048,0
+";
+
+#[test]
+fn a_log_is_summarised_in_text_and_json() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = folder.path().join("log.csv");
+    std::fs::write(&path, LOG).expect("a file");
+    let path = path.to_str().expect("UTF-8");
+    let text = trace(&[path]);
+    assert!(text.status.success(), "{}", String::from_utf8_lossy(&text.stderr));
+    let json = trace(&[path, "--format", "json"]);
+    let json: serde_json::Value = serde_json::from_slice(&json.stdout).expect("JSON");
+    // Both blocks are live after the second allocation: 1024 + 2048 bytes.
+    assert!(json.to_string().contains("3072"), "{json}");
+}
+
+#[test]
+fn what_cannot_be_read_is_one_line_and_exit_3() {
+    for arguments in [["/nonexistent/trace.csv"], ["Cargo.toml"]] {
+        let output = trace(&arguments);
+        assert_eq!(output.status.code(), Some(3), "{arguments:?}");
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(stderr.lines().count(), 1, "{stderr}");
+        assert!(
+            stderr.contains(Path::new(arguments[0]).to_str().expect("UTF-8")),
+            "{stderr}"
+        );
+    }
+}
