@@ -3,14 +3,20 @@
 //! What each call does stands in `device.rs`, or, where it is one operation in a stream, here.
 
 use super::device::{DEVICE, HostDevice};
+use super::graph_api::{
+    cuDeviceGetGraphMemAttribute, cuDeviceGraphMemTrim, cuDeviceSetGraphMemAttribute, cuGraphDestroy,
+    cuGraphExecDestroy, cuGraphGetNodes, cuGraphInstantiate_v2, cuGraphInstantiateWithFlags, cuGraphLaunch,
+    cuGraphUpload, cuStreamBeginCapture_v2, cuStreamEndCapture, cuStreamIsCapturing,
+};
 use super::kernel::Launch;
-use super::stream::{HostTarget, Operation};
+use super::stream::{HostTarget, Operation, Stream};
 use crate::driver::{Code, Function, Table};
 use cust::sys::{
     CUcontext, CUdevice, CUdeviceptr, CUevent, CUfunction, CUmemLocationType, CUmemPoolProps, CUmemoryPool, CUmodule,
     CUstream, CUuuid,
 };
 use std::ffi::{CStr, c_char, c_int, c_uchar, c_uint, c_void};
+use std::sync::Arc;
 
 /// Points the table's entries here and returns which.
 macro_rules! implement {
@@ -33,6 +39,10 @@ implement! {
     cuEventCreate, cuEventDestroy_v2, cuEventRecord, cuEventQuery, cuEventSynchronize, cuEventElapsedTime,
     cuDeviceGetDefaultMemPool, cuDeviceGetMemPool, cuDeviceSetMemPool,
     cuMemPoolCreate, cuMemPoolDestroy, cuMemPoolTrimTo, cuMemPoolGetAttribute, cuMemPoolSetAttribute,
+    cuStreamBeginCapture_v2, cuStreamEndCapture, cuStreamIsCapturing,
+    cuGraphGetNodes, cuGraphInstantiate_v2, cuGraphInstantiateWithFlags, cuGraphUpload, cuGraphLaunch,
+    cuGraphExecDestroy, cuGraphDestroy,
+    cuDeviceGraphMemTrim, cuDeviceGetGraphMemAttribute, cuDeviceSetGraphMemAttribute,
 }
 
 /// What the host device calls itself, and the name that its results carry everywhere.
@@ -40,7 +50,7 @@ const NAME: &CStr = c"host";
 /// The driver version it stands in for: CUDA 13.0, whose behaviour was recorded.
 const VERSION: c_int = 13000;
 
-fn answer(result: Result<(), Code>) -> c_int {
+pub(super) fn answer(result: Result<(), Code>) -> c_int {
     result.map_or_else(|code| code.0, |()| 0)
 }
 
@@ -53,7 +63,7 @@ fn answer_bool(result: Result<bool, Code>) -> c_int {
 /// # Safety
 ///
 /// `place` is null or valid for writing a `T`.
-unsafe fn put<T>(place: *mut T, value: Result<T, Code>) -> c_int {
+pub(super) unsafe fn put<T>(place: *mut T, value: Result<T, Code>) -> c_int {
     if place.is_null() {
         return Code::INVALID_VALUE.0;
     }
@@ -68,15 +78,15 @@ unsafe fn put<T>(place: *mut T, value: Result<T, Code>) -> c_int {
 }
 
 /// Handles are numbers; nothing is behind the pointer that the driver's types make of them.
-fn handle<T>(number: u64) -> *mut T {
+pub(super) fn handle<T>(number: u64) -> *mut T {
     std::ptr::without_provenance_mut(number as usize)
 }
 
-fn number<T>(handle: *mut T) -> u64 {
+pub(super) fn number<T>(handle: *mut T) -> u64 {
     handle.addr() as u64
 }
 
-fn only_device(device: CUdevice) -> Result<(), Code> {
+pub(super) fn only_device(device: CUdevice) -> Result<(), Code> {
     if device == 0 { Ok(()) } else { Err(Code::INVALID_DEVICE) }
 }
 
@@ -264,15 +274,13 @@ unsafe extern "C" fn cuLaunchKernel(
         Err(code) => return code.0,
     };
     if grid == 0 || block == 0 || block > 1024 || grid_x > i32::MAX.cast_unsigned() || parameters.is_null() {
+        // As the driver does, and only for this of all wrong arguments.
+        DEVICE.invalidate_capture(number(stream));
         return Code::INVALID_VALUE.0;
     }
     // SAFETY: `parameters` has a pointer for each of the kernel's arguments, as the driver demands.
     let launch = unsafe { Launch::new(twin, parameters, grid.saturating_mul(block)) };
-    answer(
-        DEVICE
-            .stream(number(stream))
-            .map(|stream| stream.submit(Operation::Kernel(launch))),
-    )
+    answer(DEVICE.submit(number(stream), Operation::Kernel(launch)).map(drop))
 }
 
 unsafe extern "C" fn cuMemAlloc_v2(address: *mut CUdeviceptr, size_bytes: usize) -> c_int {
@@ -333,22 +341,24 @@ unsafe extern "C" fn cuMemFreeAsync(address: CUdeviceptr, stream: CUstream) -> c
     answer(DEVICE.free_async(address, number(stream)))
 }
 
-/// Submits work on a range, which must be mapped now, as the driver checks it.
+/// Submits work on ranges of one size, which must be mapped now, as the driver checks it. Returns the
+/// stream that will run it, `None` where there is nothing to do or it was captured.
 fn submit_on(
     stream: CUstream,
-    address: CUdeviceptr,
+    addresses: &[CUdeviceptr],
     size_bytes: u64,
     operation: impl FnOnce() -> Operation,
-) -> Result<(), Code> {
-    let stream = DEVICE.stream(number(stream))?;
+) -> Result<Option<Arc<Stream>>, Code> {
+    let stream = number(stream);
     if size_bytes == 0 {
-        return Ok(());
+        return DEVICE.stream(stream).map(|_| None);
     }
-    if !DEVICE.memory.contains(address, size_bytes) {
-        return Err(Code::INVALID_VALUE);
+    for address in addresses {
+        if !DEVICE.can_use(stream, *address, size_bytes)? {
+            return Err(Code::INVALID_VALUE);
+        }
     }
-    stream.submit(operation());
-    Ok(())
+    DEVICE.submit(stream, operation())
 }
 
 unsafe extern "C" fn cuMemcpyHtoDAsync_v2(
@@ -360,7 +370,11 @@ unsafe extern "C" fn cuMemcpyHtoDAsync_v2(
     if source.is_null() && size_bytes != 0 {
         return Code::INVALID_VALUE.0;
     }
-    answer(submit_on(stream, target, size_bytes as u64, || {
+    // Bytes staged now would be those of the capture, not those of the launch.
+    if DEVICE.capture_status(number(stream)) == Ok(1) {
+        return Code::NOT_SUPPORTED.0;
+    }
+    let submitted = submit_on(stream, &[target], size_bytes as u64, || {
         // Pageable memory is staged before the call returns.
         // SAFETY: the caller's source holds as many bytes.
         let bytes = unsafe { std::slice::from_raw_parts(source.cast::<u8>(), size_bytes) };
@@ -368,7 +382,8 @@ unsafe extern "C" fn cuMemcpyHtoDAsync_v2(
             target,
             bytes: bytes.into(),
         }
-    }))
+    });
+    answer(submitted.map(drop))
 }
 
 unsafe extern "C" fn cuMemcpyDtoHAsync_v2(
@@ -384,12 +399,13 @@ unsafe extern "C" fn cuMemcpyDtoHAsync_v2(
         pointer: target.cast::<u8>(),
         size_bytes: size_bytes as u64,
     };
-    let submitted = submit_on(stream, source, size_bytes as u64, || Operation::CopyToHost {
+    let submitted = submit_on(stream, &[source], size_bytes as u64, || Operation::CopyToHost {
         source,
         target: host,
     });
     // A copy to pageable memory is complete when the call returns; pools take no note of it.
-    answer(submitted.and_then(|()| DEVICE.stream(number(stream))?.synchronize().map(drop)))
+    let completed = submitted.and_then(|stream| stream.map_or(Ok(0), |stream| stream.synchronize()));
+    answer(completed.map(drop))
 }
 
 unsafe extern "C" fn cuMemcpyDtoDAsync_v2(
@@ -399,23 +415,22 @@ unsafe extern "C" fn cuMemcpyDtoDAsync_v2(
     stream: CUstream,
 ) -> c_int {
     let size_bytes = size_bytes as u64;
-    if size_bytes != 0 && !DEVICE.memory.contains(source, size_bytes) {
-        return Code::INVALID_VALUE.0;
-    }
-    answer(submit_on(stream, target, size_bytes, || Operation::CopyOnDevice {
+    let submitted = submit_on(stream, &[source, target], size_bytes, || Operation::CopyOnDevice {
         target,
         source,
         size_bytes,
-    }))
+    });
+    answer(submitted.map(drop))
 }
 
 unsafe extern "C" fn cuMemsetD8Async(target: CUdeviceptr, value: c_uchar, count: usize, stream: CUstream) -> c_int {
     let size_bytes = count as u64;
-    answer(submit_on(stream, target, size_bytes, || Operation::SetBytes {
+    let submitted = submit_on(stream, &[target], size_bytes, || Operation::SetBytes {
         target,
         value,
         size_bytes,
-    }))
+    });
+    answer(submitted.map(drop))
 }
 
 unsafe extern "C" fn cuMemsetD32Async(target: CUdeviceptr, value: c_uint, count: usize, stream: CUstream) -> c_int {
@@ -423,19 +438,23 @@ unsafe extern "C" fn cuMemsetD32Async(target: CUdeviceptr, value: c_uint, count:
     let Some(size_bytes) = words.checked_mul(4).filter(|_| target.is_multiple_of(4)) else {
         return Code::INVALID_VALUE.0;
     };
-    answer(submit_on(stream, target, size_bytes, || Operation::SetWords {
+    let submitted = submit_on(stream, &[target], size_bytes, || Operation::SetWords {
         target,
         value,
         words,
-    }))
+    });
+    answer(submitted.map(drop))
 }
+
+/// `CU_STREAM_NON_BLOCKING`.
+const NON_BLOCKING: c_uint = 1;
 
 unsafe extern "C" fn cuStreamCreate(stream: *mut CUstream, flags: c_uint) -> c_int {
     if flags > 1 || stream.is_null() {
         return Code::INVALID_VALUE.0;
     }
     // SAFETY: the caller's pointer.
-    unsafe { put(stream, DEVICE.create_stream().map(handle)) }
+    unsafe { put(stream, DEVICE.create_stream(flags & NON_BLOCKING == 0).map(handle)) }
 }
 
 unsafe extern "C" fn cuStreamDestroy_v2(stream: CUstream) -> c_int {
@@ -447,16 +466,11 @@ unsafe extern "C" fn cuStreamSynchronize(stream: CUstream) -> c_int {
 }
 
 unsafe extern "C" fn cuStreamQuery(stream: CUstream) -> c_int {
-    answer_bool(DEVICE.stream(number(stream)).and_then(|stream| stream.is_idle()))
+    answer_bool(DEVICE.is_stream_idle(number(stream)))
 }
 
 unsafe extern "C" fn cuStreamWaitEvent(stream: CUstream, event: CUevent, _flags: c_uint) -> c_int {
-    let wait = || {
-        let (stream, event) = (DEVICE.stream(number(stream))?, DEVICE.event(number(event))?);
-        stream.wait_event(&event);
-        Ok(())
-    };
-    answer(wait())
+    answer(DEVICE.wait_event(number(stream), number(event)))
 }
 
 /// `CU_EVENT_DISABLE_TIMING`.
@@ -475,16 +489,11 @@ unsafe extern "C" fn cuEventDestroy_v2(event: CUevent) -> c_int {
 }
 
 unsafe extern "C" fn cuEventRecord(event: CUevent, stream: CUstream) -> c_int {
-    let record = || {
-        let (stream, event) = (DEVICE.stream(number(stream))?, DEVICE.event(number(event))?);
-        stream.record(&event);
-        Ok(())
-    };
-    answer(record())
+    answer(DEVICE.record_event(number(event), number(stream)))
 }
 
 unsafe extern "C" fn cuEventQuery(event: CUevent) -> c_int {
-    answer_bool(DEVICE.event(number(event)).map(|event| event.is_reached()))
+    answer_bool(DEVICE.is_event_reached(number(event)))
 }
 
 unsafe extern "C" fn cuEventSynchronize(event: CUevent) -> c_int {

@@ -1,6 +1,8 @@
 //! The host device's state: contexts, streams, events, modules, pools and allocations.
 
+use super::capture::Captures;
 use super::event::Event;
+use super::graph::Graphs;
 use super::kernel::{self, Twin};
 use super::memory::{Memory, Reservation};
 use super::pool::{GRANULE_BYTES, Granules, Pool, Position, Progress};
@@ -41,12 +43,14 @@ enum Owner {
     Pool(u64),
 }
 
-struct State {
+pub(super) struct State {
     last_handle: u64,
     retained: u32,
-    streams: BTreeMap<StreamId, Arc<Stream>>,
+    pub(super) streams: BTreeMap<StreamId, Arc<Stream>>,
     /// Destroyed with work in them: kept until that has run.
-    retired: Vec<Arc<Stream>>,
+    pub(super) retired: Vec<Arc<Stream>>,
+    pub(super) captures: Captures,
+    pub(super) graphs: Graphs,
     events: BTreeMap<u64, Arc<Event>>,
     modules: BTreeMap<u64, Arc<str>>,
     functions: BTreeMap<u64, &'static Twin>,
@@ -126,6 +130,8 @@ impl HostDevice {
             retained: 0,
             streams: BTreeMap::new(),
             retired: Vec::new(),
+            captures: Captures::default(),
+            graphs: Graphs::default(),
             events: BTreeMap::new(),
             modules: BTreeMap::new(),
             functions: BTreeMap::new(),
@@ -140,12 +146,12 @@ impl HostDevice {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The state, for a call that needs a context on its thread.
-    fn in_context(&self) -> Result<MutexGuard<'_, State>, Code> {
+    pub(super) fn in_context(&self) -> Result<MutexGuard<'_, State>, Code> {
         if CURRENT_CONTEXT.get() == 0 {
             Err(Code::INVALID_CONTEXT)
         } else {
@@ -178,10 +184,10 @@ impl HostDevice {
 
     // Streams and events.
 
-    pub(super) fn create_stream(&self) -> Result<u64, Code> {
+    pub(super) fn create_stream(&self, is_blocking: bool) -> Result<u64, Code> {
         let mut state = self.in_context()?;
         let id = state.new_handle();
-        let stream = Stream::start(id, &self.memory)?;
+        let stream = Stream::start(id, is_blocking, &self.memory)?;
         state.streams.insert(id, Arc::new(stream));
         Ok(id)
     }
@@ -195,6 +201,7 @@ impl HostDevice {
     pub(super) fn destroy_stream(&self, id: StreamId) -> Result<(), Code> {
         let mut state = self.in_context()?;
         let stream = state.streams.remove(&id).ok_or(Code::CONTEXT_IS_DESTROYED)?;
+        state.captures.forget(id);
         state.retired.push(stream);
         let finished = state.observe_retired();
         drop(state);
@@ -205,7 +212,7 @@ impl HostDevice {
 
     /// Waits for a stream, then takes note of what is known to be complete.
     pub(super) fn synchronize_stream(&self, id: StreamId) -> Result<(), Code> {
-        let stream = self.stream(id)?;
+        let stream = self.uncaptured_stream(id)?;
         let position = stream.synchronize()?;
         let mut clock = stream.known();
         clock.advance(id, position);
@@ -214,7 +221,7 @@ impl HostDevice {
     }
 
     pub(super) fn synchronize_event(&self, id: u64) -> Result<(), Code> {
-        let event = self.event(id)?;
+        let event = self.uncaptured_event(id)?;
         let (generation, clock) = event.latest();
         event.wait(generation);
         self.observe(&clock);
@@ -222,7 +229,7 @@ impl HostDevice {
     }
 
     pub(super) fn synchronize_context(&self) -> Result<(), Code> {
-        drop(self.in_context()?);
+        self.in_context()?.captures.refuse_any()?;
         let clock = self.wait_for_everything()?;
         self.observe(&clock);
         Ok(())
@@ -303,7 +310,7 @@ impl HostDevice {
     // Memory.
 
     pub(super) fn alloc_plain(&self, size_bytes: u64) -> Result<u64, Code> {
-        let mut state = self.in_context()?;
+        let mut state = self.beside_no_capture()?;
         if size_bytes == 0 {
             return Err(Code::INVALID_VALUE);
         }
@@ -320,15 +327,12 @@ impl HostDevice {
 
     /// Waits for the device, then unmaps; pool memory is freed at once and without waiting.
     pub(super) fn free(&self, address: u64) -> Result<(), Code> {
-        if address == 0 {
-            return self.in_context().map(drop);
+        let mut state = self.beside_no_capture()?;
+        if address == 0 || state.graphs.memory.free(address, None) {
+            return Ok(());
         }
-        let owner = self
-            .in_context()?
-            .allocations
-            .get(&address)
-            .copied()
-            .ok_or(Code::INVALID_VALUE)?;
+        let owner = state.allocations.get(&address).copied().ok_or(Code::INVALID_VALUE)?;
+        drop(state);
         if owner_is_plain(owner) {
             self.wait_for_everything()?;
         }
@@ -346,6 +350,11 @@ impl HostDevice {
         state.stream(stream, &self.memory)?;
         let id = pool.unwrap_or(state.current_pool);
         state.open_pool(id, &self.memory)?;
+        if let Some(capture) = state.captures.of(stream)? {
+            // The memory is the graph's, whichever pool was named.
+            return capture.alloc(stream, size_bytes, &self.memory);
+        }
+        state.captures.refuse_unsafe()?;
         if size_bytes == 0 {
             return Ok(0);
         }
@@ -363,10 +372,14 @@ impl HostDevice {
     pub(super) fn free_async(&self, address: u64, stream: StreamId) -> Result<(), Code> {
         let mut state = self.in_context()?;
         let position = state.stream(stream, &self.memory)?.position();
-        if address == 0 {
+        if state.captures.of(stream)?.is_some() {
+            return state.capture_free(address, stream);
+        }
+        state.captures.refuse_unsafe()?;
+        let at = Position { stream, position };
+        if address == 0 || state.graphs.memory.free(address, Some(at)) {
             return Ok(());
         }
-        let at = Position { stream, position };
         match state.allocations.remove(&address).ok_or(Code::INVALID_VALUE)? {
             Owner::Plain { size_bytes } => state.freed_plain.push((address, size_bytes, at)),
             Owner::Pool(id) => state.in_pool(id, |pool, base| pool.free(address - base, at))?,
@@ -388,13 +401,14 @@ impl HostDevice {
 
     pub(super) fn set_current_pool(&self, id: u64) -> Result<(), Code> {
         let mut state = self.state();
+        state.captures.refuse_unsafe()?;
         state.open_pool(id, &self.memory)?;
         state.current_pool = id;
         Ok(())
     }
 
     pub(super) fn create_pool(&self) -> Result<u64, Code> {
-        let mut state = self.in_context()?;
+        let mut state = self.beside_no_capture()?;
         let id = state.new_handle();
         let pool = HostPool::new(&self.memory)?;
         state.pools.insert(id, pool);
@@ -403,7 +417,7 @@ impl HostDevice {
 
     /// Destroys a pool; its allocations stay usable, and its memory goes with the last of them.
     pub(super) fn destroy_pool(&self, id: u64) -> Result<(), Code> {
-        let mut state = self.in_context()?;
+        let mut state = self.beside_no_capture()?;
         if id == DEFAULT_POOL {
             return Err(Code::INVALID_VALUE);
         }
@@ -420,7 +434,7 @@ impl HostDevice {
         id: u64,
         action: impl FnOnce(&mut PoolView<'_>) -> Result<T, Code>,
     ) -> Result<T, Code> {
-        let mut state = self.in_context()?;
+        let mut state = self.beside_no_capture()?;
         let pool = state.open_pool(id, &self.memory)?;
         action(&mut PoolView { pool: &mut pool.pool })
     }
@@ -487,14 +501,14 @@ impl HostPool {
 }
 
 impl State {
-    fn new_handle(&mut self) -> u64 {
+    pub(super) fn new_handle(&mut self) -> u64 {
         self.last_handle += 0x10;
         self.last_handle
     }
 
-    fn stream(&mut self, id: StreamId, memory: &Arc<Memory>) -> Result<Arc<Stream>, Code> {
+    pub(super) fn stream(&mut self, id: StreamId, memory: &Arc<Memory>) -> Result<Arc<Stream>, Code> {
         if id == DEFAULT_STREAM && !self.streams.contains_key(&id) {
-            self.streams.insert(id, Arc::new(Stream::start(id, memory)?));
+            self.streams.insert(id, Arc::new(Stream::start(id, true, memory)?));
         }
         self.streams.get(&id).cloned().ok_or(Code::CONTEXT_IS_DESTROYED)
     }
@@ -528,7 +542,7 @@ impl State {
     }
 
     /// When memory is out, what every pool holds free goes back, whatever its threshold.
-    fn reclaim(&mut self) {
+    pub(super) fn reclaim(&mut self) {
         for pool in self.pools.values_mut() {
             pool.pool.trim_to(0);
         }

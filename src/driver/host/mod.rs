@@ -5,15 +5,26 @@
 //! pools behave as an H200's were seen to. It is the executable statement of what the suite believes
 //! about pools, and is held to a recorded transcript of a GPU. A call that it does not implement
 //! returns `CUDA_ERROR_NOT_SUPPORTED`.
+//!
+//! Graphs are captures of one stream: kernels, copies, sets, and allocations with their frees. The same
+//! code, 801, answers what goes beyond: a capture of a blocking stream, a wait for an event into or out
+//! of a capture, a captured copy from host memory, a captured free of what another graph left, and
+//! node handles.
 
 #[allow(non_snake_case, reason = "the driver's own names")]
 mod api;
+mod capture;
 mod device;
 mod event;
+mod graph;
+#[allow(non_snake_case, reason = "the driver's own names")]
+mod graph_api;
+mod graph_memory;
 mod kernel;
 mod memory;
 mod pool;
 mod stream;
+mod submission;
 
 use super::{Code, Function, Table};
 

@@ -38,14 +38,43 @@ impl Clock {
 #[derive(Clone)]
 pub(super) enum Operation {
     Kernel(Launch),
-    CopyFromHost { target: u64, bytes: Arc<[u8]> },
-    CopyOnDevice { target: u64, source: u64, size_bytes: u64 },
-    CopyToHost { source: u64, target: HostTarget },
-    SetBytes { target: u64, value: u8, size_bytes: u64 },
-    SetWords { target: u64, value: u32, words: u64 },
-    Record { event: Arc<Event>, generation: u64 },
-    Wait { event: Arc<Event>, generation: u64 },
-    WaitFor { stream: Arc<Stream>, position: u64 },
+    CopyFromHost {
+        target: u64,
+        bytes: Arc<[u8]>,
+    },
+    CopyOnDevice {
+        target: u64,
+        source: u64,
+        size_bytes: u64,
+    },
+    CopyToHost {
+        source: u64,
+        target: HostTarget,
+    },
+    SetBytes {
+        target: u64,
+        value: u8,
+        size_bytes: u64,
+    },
+    SetWords {
+        target: u64,
+        value: u32,
+        words: u64,
+    },
+    Record {
+        event: Arc<Event>,
+        generation: u64,
+    },
+    Wait {
+        event: Arc<Event>,
+        generation: u64,
+    },
+    WaitFor {
+        stream: Arc<Stream>,
+        position: u64,
+    },
+    /// A graph's nodes in their order: one submission, however many they are.
+    Graph(Arc<[Operation]>),
 }
 
 /// Where a copy to the host goes.
@@ -57,40 +86,44 @@ pub(super) struct HostTarget {
 
 // SAFETY: the caller of the copy keeps the target valid, and untouched, until the copy is done.
 unsafe impl Send for HostTarget {}
+// SAFETY: sharing the address shares nothing behind it; whoever launches a graph that holds it answers
+// for the target as the caller of the copy does.
+unsafe impl Sync for HostTarget {}
 
 impl Operation {
-    fn run(self, memory: &Memory) -> Result<(), Code> {
+    fn run(&self, memory: &Memory) -> Result<(), Code> {
         match self {
             Operation::Kernel(launch) => launch.run(memory)?,
-            Operation::CopyFromHost { target, bytes } => memory.span(target, bytes.len() as u64)?.write(&bytes),
+            Operation::CopyFromHost { target, bytes } => memory.span(*target, bytes.len() as u64)?.write(bytes),
             Operation::CopyOnDevice {
                 target,
                 source,
                 size_bytes,
             } => {
                 memory
-                    .span(source, size_bytes)?
-                    .copy_to(&memory.span(target, size_bytes)?);
+                    .span(*source, *size_bytes)?
+                    .copy_to(&memory.span(*target, *size_bytes)?);
             }
             Operation::CopyToHost { source, target } => {
                 // SAFETY: the caller of the copy answers for the target.
-                unsafe { memory.span(source, target.size_bytes)?.read_to(target.pointer) }
+                unsafe { memory.span(*source, target.size_bytes)?.read_to(target.pointer) }
             }
             Operation::SetBytes {
                 target,
                 value,
                 size_bytes,
-            } => memory.span(target, size_bytes)?.set(value),
+            } => memory.span(*target, *size_bytes)?.set(*value),
             Operation::SetWords { target, value, words } => {
-                let span = memory.span(target, words * 4)?;
+                let span = memory.span(*target, words * 4)?;
                 let words = span.elements::<u32>();
                 for index in 0..words.length {
-                    words.set(index, value);
+                    words.set(index, *value);
                 }
             }
-            Operation::Record { event, generation } => event.reach(generation),
-            Operation::Wait { event, generation } => event.wait(generation),
-            Operation::WaitFor { stream, position } => stream.wait_until(position),
+            Operation::Record { event, generation } => event.reach(*generation),
+            Operation::Wait { event, generation } => event.wait(*generation),
+            Operation::WaitFor { stream, position } => stream.wait_until(*position),
+            Operation::Graph(nodes) => nodes.iter().try_for_each(|node| node.run(memory))?,
         }
         Ok(())
     }
@@ -99,6 +132,9 @@ impl Operation {
 /// A stream and its worker.
 pub(super) struct Stream {
     pub(super) id: StreamId,
+    /// Whether it orders itself with the legacy default stream. Streams here never do, so a capture,
+    /// which depends on it, is only for those that say so.
+    pub(super) is_blocking: bool,
     shared: Arc<Shared>,
     worker: Mutex<Option<JoinHandle<()>>>,
 }
@@ -150,7 +186,7 @@ impl Shared {
 
 impl Stream {
     /// Starts the worker.
-    pub(super) fn start(id: StreamId, memory: &Arc<Memory>) -> Result<Stream, Code> {
+    pub(super) fn start(id: StreamId, is_blocking: bool, memory: &Arc<Memory>) -> Result<Stream, Code> {
         let shared = Arc::new(Shared {
             queue: Mutex::default(),
             submitted: Condvar::new(),
@@ -164,6 +200,7 @@ impl Stream {
         let worker = worker.map_err(|_| Code::OUT_OF_MEMORY)?;
         Ok(Stream {
             id,
+            is_blocking,
             shared,
             worker: Mutex::new(Some(worker)),
         })
