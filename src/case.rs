@@ -136,6 +136,29 @@ impl FromStr for Threshold {
     }
 }
 
+/// How a loop's work reaches the device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Submission {
+    /// Call by call, in every loop.
+    Eager,
+    /// Captured once, then launched as a graph: one call a loop.
+    GraphReplay,
+}
+
+impl Submission {
+    /// Every submission, the baseline first.
+    pub const ALL: [Submission; 2] = [Submission::Eager, Submission::GraphReplay];
+}
+
+impl fmt::Display for Submission {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Submission::Eager => "eager",
+            Submission::GraphReplay => "graph",
+        })
+    }
+}
+
 /// The longest part of an id. Criterion cuts a longer one, and two may then share a folder.
 const PART_BYTES_MAX: usize = 64;
 

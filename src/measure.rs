@@ -86,6 +86,9 @@ pub struct Observation {
     /// The single calls of the samples; `None` where loops are timed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub call_times: Option<CallTimes>,
+    /// What a graph took; `None` where nothing was captured.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub graph: Option<Replay>,
 }
 
 /// How long single calls of the driver took over all samples of a case, in nanoseconds of the host's
@@ -111,6 +114,25 @@ pub struct Reuse {
     pub asked: u64,
     /// Allocations that got the block.
     pub reused: u64,
+}
+
+/// What it takes to get a loop into a graph, and what the graph takes then. Times are host wall-clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Replay {
+    /// Nodes of the graph: one loop.
+    pub nodes: usize,
+    /// Capture of one loop, in nanoseconds.
+    pub capture_ns: u64,
+    /// Making the graph executable, in nanoseconds.
+    pub instantiate_ns: u64,
+    /// First launch with its synchronise, in nanoseconds: the graph gets its memory here.
+    pub first_launch_ns: u64,
+    /// Median of a few launches with their synchronise afterwards, in nanoseconds.
+    pub steady_launch_ns: u64,
+    /// Graph memory that the device holds from the first launch on, in bytes.
+    pub reserved_bytes: u64,
+    /// What of it is left after a graph trim, in bytes.
+    pub reserved_after_trim_bytes: u64,
 }
 
 /// What a pool holds of the operating system's memory.
@@ -172,6 +194,25 @@ pub enum Failure {
         /// After the last synchronise.
         after: u64,
     },
+    /// Capture refuses what the loop does.
+    #[error("the loop cannot be captured: {0}")]
+    NotCapturable(cuda::Error),
+    /// Launches of a graph take more and more memory.
+    #[error("graphs hold {after} bytes after a launch, {first} after the first: a launch leaks")]
+    GraphMemory {
+        /// After the first launch.
+        first: u64,
+        /// After a later one.
+        after: u64,
+    },
+    /// A trim leaves memory with graphs that are at rest.
+    #[error("graphs hold {after} bytes after a graph trim, {before} before the case: memory was not given back")]
+    GraphTrim {
+        /// Before the case.
+        before: u64,
+        /// After the trim.
+        after: u64,
+    },
     /// The pool holds more than its threshold after a synchronise.
     #[error("the pool holds {reserved} bytes after a synchronise, more than its release threshold of {threshold}")]
     ReservedBytes {
@@ -200,9 +241,14 @@ impl Failure {
     pub fn is_skip(&self) -> bool {
         match self {
             Failure::Call(error) => error.is_skip(),
-            Failure::TooLarge { .. } | Failure::TooSlow { .. } | Failure::TooSlowOnHost { .. } => true,
+            Failure::TooLarge { .. }
+            | Failure::TooSlow { .. }
+            | Failure::TooSlowOnHost { .. }
+            | Failure::NotCapturable(_) => true,
             Failure::WrongResult { .. }
             | Failure::UsedBytes { .. }
+            | Failure::GraphMemory { .. }
+            | Failure::GraphTrim { .. }
             | Failure::ReservedBytes { .. }
             | Failure::PoolHolds { .. } => false,
         }

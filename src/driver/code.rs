@@ -37,6 +37,8 @@ impl Code {
     pub const FILE_NOT_FOUND: Code = Code(301);
     /// `CUDA_ERROR_INVALID_HANDLE`.
     pub const INVALID_HANDLE: Code = Code(400);
+    /// `CUDA_ERROR_ILLEGAL_STATE`.
+    pub const ILLEGAL_STATE: Code = Code(401);
     /// `CUDA_ERROR_NOT_FOUND`.
     pub const NOT_FOUND: Code = Code(500);
     /// `CUDA_ERROR_NOT_READY`: an answer, not a failure.
@@ -55,8 +57,18 @@ impl Code {
     pub const STREAM_CAPTURE_UNSUPPORTED: Code = Code(900);
     /// `CUDA_ERROR_STREAM_CAPTURE_INVALIDATED`.
     pub const STREAM_CAPTURE_INVALIDATED: Code = Code(901);
+    /// `CUDA_ERROR_CAPTURED_EVENT`.
+    pub const CAPTURED_EVENT: Code = Code(907);
+    /// `CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD`.
+    pub const STREAM_CAPTURE_WRONG_THREAD: Code = Code(908);
     /// `CUDA_ERROR_UNKNOWN`.
     pub const UNKNOWN: Code = Code(999);
+
+    /// Whether a call was refused because of a stream capture.
+    #[must_use]
+    pub fn refuses_capture(self) -> bool {
+        (Code::STREAM_CAPTURE_UNSUPPORTED.0..=Code::STREAM_CAPTURE_WRONG_THREAD.0).contains(&self.0)
+    }
 
     /// The driver header's name for this code, `None` for one that CUDA 13.0's lacks.
     #[must_use]

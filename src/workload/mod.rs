@@ -4,10 +4,12 @@ pub mod call_latency;
 mod cross_stream;
 mod exact_loop;
 mod exact_sum;
+pub mod graph_replay;
 mod multi_stream;
 pub mod scratch_loop;
 
 pub use call_latency::CallLatency;
 pub use cross_stream::{CrossStream, Policies};
+pub use graph_replay::GraphReplay;
 pub use multi_stream::{MultiStream, Source};
 pub use scratch_loop::ScratchLoop;

@@ -4,7 +4,7 @@
 use super::exact_loop::{ExactLoop, Lane};
 use super::exact_sum::scale;
 use crate::case::{BenchmarkId, InvalidPart, Size};
-use crate::cuda::{Device, Kernels, MemoryPool};
+use crate::cuda::{self, CaptureMode, Device, Graph, Kernels, MemoryPool};
 use crate::measure::{Case, Failure, Observation, Reserved, Workload};
 use crate::strategy::{Setup, Strategy, StrategyKind};
 use rand::{RngExt, SeedableRng};
@@ -87,18 +87,42 @@ fn log_uniform(random: &mut SplitMix64, min: Size, max: Size) -> Size {
     Size::bytes(drawn.clamp(min.as_bytes(), max.as_bytes()))
 }
 
-struct Prepared {
-    lane: Lane,
+/// What a loop submits, whether call by call or while it is captured.
+struct Body {
     kernels: Kernels,
     strategy: Box<dyn Strategy>,
     has_work: bool,
     lengths: Vec<usize>,
+}
+
+impl Body {
+    /// Submits the first `iterations` iterations of a loop.
+    #[inline]
+    fn submit(&mut self, lane: &Lane, iterations: u64) -> cuda::Result<()> {
+        let (stream, kernels) = (&lane.stream, &self.kernels);
+        let (input, output) = (lane.sum.input(), lane.sum.output());
+        for (iteration, length) in (0..iterations).zip(&self.lengths) {
+            let scratch = self.strategy.alloc(stream, *length * size_of::<f32>())?;
+            if self.has_work {
+                kernels.fill(stream, scratch, input, *length, scale(iteration))?;
+                kernels.accumulate(stream, output, scratch, *length)?;
+            }
+            self.strategy.free(stream, scratch)?;
+        }
+        Ok(())
+    }
+}
+
+/// The loop with its buffers, and what its pool may hold.
+pub(super) struct Prepared {
+    pub(super) lane: Lane,
+    body: Body,
     release_threshold_bytes: u64,
     used_before_bytes: Option<u64>,
 }
 
 impl Prepared {
-    fn new(case: &ScratchLoop, device: &Device) -> Result<Prepared, Failure> {
+    pub(super) fn new(case: &ScratchLoop, device: &Device) -> Result<Prepared, Failure> {
         // Input, output and the scratch buffer.
         device.require_free_bytes(case.size.as_bytes().saturating_mul(3))?;
         let lengths = case.lengths();
@@ -118,17 +142,27 @@ impl Prepared {
         let used_before_bytes = strategy.pool().map(MemoryPool::used_bytes_current).transpose()?;
         Ok(Prepared {
             lane,
-            kernels: Kernels::load()?,
-            strategy,
-            has_work: case.strategy.has_work,
-            lengths,
+            body: Body {
+                kernels: Kernels::load()?,
+                strategy,
+                has_work: case.strategy.has_work,
+                lengths,
+            },
             release_threshold_bytes: case.release_threshold_bytes,
             used_before_bytes,
         })
     }
 
-    fn check_pool(&self) -> Result<Option<Reserved>, Failure> {
-        let (Some(pool), Some(before)) = (self.strategy.pool(), self.used_before_bytes) else {
+    /// Captures one whole loop, without its synchronise.
+    pub(super) fn capture(&mut self, mode: CaptureMode) -> cuda::Result<Graph> {
+        let iterations = self.iterations();
+        let (lane, body) = (&self.lane, &mut self.body);
+        lane.stream.capture(mode, || body.submit(lane, iterations))
+    }
+
+    /// Checks that the pool holds what it may, outside the clock.
+    pub(super) fn check_pool(&self) -> Result<Option<Reserved>, Failure> {
+        let (Some(pool), Some(before)) = (self.body.strategy.pool(), self.used_before_bytes) else {
             return Ok(None);
         };
         let used = pool.used_bytes_current()?;
@@ -148,26 +182,24 @@ impl Prepared {
             used_high_bytes,
         }))
     }
+
+    /// Frees everything, the strategy first.
+    pub(super) fn close(self) -> Result<(), Failure> {
+        self.body.strategy.close()?;
+        self.lane.close()?;
+        Ok(self.body.kernels.close()?)
+    }
 }
 
 impl ExactLoop for Prepared {
     fn iterations(&self) -> u64 {
-        self.lengths.len() as u64
+        self.body.lengths.len() as u64
     }
 
     #[inline]
     fn run_loop(&mut self, iterations: u64) -> Result<(), Failure> {
-        let (stream, kernels) = (&self.lane.stream, &self.kernels);
-        let (input, output) = (self.lane.sum.input(), self.lane.sum.output());
-        for (iteration, length) in (0..iterations).zip(&self.lengths) {
-            let scratch = self.strategy.alloc(stream, *length * size_of::<f32>())?;
-            if self.has_work {
-                kernels.fill(stream, scratch, input, *length, scale(iteration))?;
-                kernels.accumulate(stream, output, scratch, *length)?;
-            }
-            self.strategy.free(stream, scratch)?;
-        }
-        Ok(stream.synchronize()?)
+        self.body.submit(&self.lane, iterations)?;
+        Ok(self.lane.stream.synchronize()?)
     }
 
     fn lanes(&mut self) -> &mut [Lane] {
@@ -197,9 +229,7 @@ impl Workload for Prepared {
     }
 
     fn close(self: Box<Self>) -> Result<(), Failure> {
-        self.strategy.close()?;
-        self.lane.close()?;
-        Ok(self.kernels.close()?)
+        Prepared::close(*self)
     }
 }
 
@@ -224,7 +254,7 @@ mod tests {
         let device = Device::from_environment().expect("a device, if only the host device");
         let mut prepared = Prepared::new(&case(None), &device).expect("the case fits any device");
         prepared.run(3).expect("sound kernels give the right result");
-        prepared.kernels = Kernels::load().expect("the kernels load").with_faulty_fill();
+        prepared.body.kernels = Kernels::load().expect("the kernels load").with_faulty_fill();
         let failure = prepared.run(1).expect_err("the output is wrong");
         assert!(matches!(failure, Failure::WrongResult { index: 0, .. }), "{failure}");
     }

@@ -2,6 +2,8 @@
 
 #![allow(dead_code, reason = "each test binary uses a part")]
 
+pub mod graph;
+
 use poolbench::cuda::Device;
 use std::path::PathBuf;
 use std::process::Command;

@@ -4,12 +4,13 @@
 
 use super::device::{DEVICE, HostDevice};
 use super::kernel::Launch;
-use super::stream::{HostTarget, Operation};
+use super::stream::{Clock, HostTarget, Operation, Stream};
 use crate::driver::Code;
 use cust::sys::{
     CUcontext, CUdevice, CUdeviceptr, CUevent, CUfunction, CUmemPoolProps, CUmemoryPool, CUmodule, CUstream, CUuuid,
 };
 use std::ffi::{CStr, c_char, c_int, c_uchar, c_uint, c_void};
+use std::sync::Arc;
 
 implement! {
     cuInit, cuDriverGetVersion, cuGetErrorName, cuGetErrorString,
@@ -65,7 +66,7 @@ pub(super) fn number<T>(handle: *mut T) -> u64 {
     handle.addr() as u64
 }
 
-fn only_device(device: CUdevice) -> Result<(), Code> {
+pub(super) fn only_device(device: CUdevice) -> Result<(), Code> {
     HostDevice::check_initialized()?;
     if device == 0 { Ok(()) } else { Err(Code::INVALID_DEVICE) }
 }
@@ -266,15 +267,13 @@ unsafe extern "C" fn cuLaunchKernel(
     };
     let is_too_large = block > 1024 || grid_x > i32::MAX.cast_unsigned() || shared_bytes > SHARED_BYTES_MAX;
     if grid == 0 || block == 0 || is_too_large || parameters.is_null() {
+        // As the driver does, and only for this of all wrong arguments.
+        DEVICE.invalidate_capture(number(stream));
         return Code::INVALID_VALUE.0;
     }
     // SAFETY: `parameters` has a pointer for each of the kernel's arguments, as the driver demands.
     let launch = unsafe { Launch::new(twin, parameters, grid.saturating_mul(block)) };
-    answer(
-        DEVICE
-            .ordered_stream(number(stream))
-            .map(|stream| stream.submit(Operation::Kernel(launch))),
-    )
+    answer(DEVICE.submit(number(stream), Operation::Kernel(launch)).map(drop))
 }
 
 unsafe extern "C" fn cuMemAlloc_v2(address: *mut CUdeviceptr, size_bytes: usize) -> c_int {
@@ -336,23 +335,25 @@ unsafe extern "C" fn cuMemFreeAsync(address: CUdeviceptr, stream: CUstream) -> c
     answer(DEVICE.free_async(address, number(stream)))
 }
 
-/// Submits work on a range, which must be allocated now, as the driver checks it.
+/// Submits work on ranges of one size, each of which must be allocated now, as the driver checks it.
+/// Returns the stream that will run it, `None` where there is nothing to do or it was captured.
 pub(super) fn submit_on(
     stream: CUstream,
-    address: CUdeviceptr,
+    addresses: &[CUdeviceptr],
     size_bytes: u64,
     operation: impl FnOnce() -> Operation,
-) -> Result<(), Code> {
+) -> Result<Option<Arc<Stream>>, Code> {
     HostDevice::check_context()?;
-    let stream = DEVICE.ordered_stream(number(stream))?;
+    let stream = number(stream);
     if size_bytes == 0 {
-        return Ok(());
+        return DEVICE.ordered_stream(stream).map(|_| None);
     }
-    if !DEVICE.is_accessible(address, size_bytes) {
-        return Err(Code::INVALID_VALUE);
+    for address in addresses {
+        if !DEVICE.can_use(stream, *address, size_bytes)? {
+            return Err(Code::INVALID_VALUE);
+        }
     }
-    stream.submit(operation());
-    Ok(())
+    DEVICE.submit(stream, operation())
 }
 
 pub(super) unsafe extern "C" fn cuMemcpyHtoDAsync_v2(
@@ -364,7 +365,11 @@ pub(super) unsafe extern "C" fn cuMemcpyHtoDAsync_v2(
     if source.is_null() && size_bytes != 0 {
         return Code::INVALID_VALUE.0;
     }
-    answer(submit_on(stream, target, size_bytes as u64, || {
+    // Bytes staged now would be those of the capture, not those of the launch.
+    if DEVICE.capture_status(number(stream)) == Ok(1) {
+        return Code::NOT_SUPPORTED.0;
+    }
+    let submitted = submit_on(stream, &[target], size_bytes as u64, || {
         // Pageable memory is staged before the call returns.
         // SAFETY: the caller's source holds as many bytes.
         let bytes = unsafe { std::slice::from_raw_parts(source.cast::<u8>(), size_bytes) };
@@ -372,7 +377,8 @@ pub(super) unsafe extern "C" fn cuMemcpyHtoDAsync_v2(
             target,
             bytes: bytes.into(),
         }
-    }))
+    });
+    answer(submitted.map(drop))
 }
 
 pub(super) unsafe extern "C" fn cuMemcpyDtoHAsync_v2(
@@ -388,12 +394,14 @@ pub(super) unsafe extern "C" fn cuMemcpyDtoHAsync_v2(
         pointer: target.cast::<u8>(),
         size_bytes: size_bytes as u64,
     };
-    let submitted = submit_on(stream, source, size_bytes as u64, || Operation::CopyToHost {
+    let submitted = submit_on(stream, &[source], size_bytes as u64, || Operation::CopyToHost {
         source,
         target: host,
     });
     // A copy to pageable memory is complete when the call returns; pools take no note of it.
-    answer(submitted.and_then(|()| DEVICE.stream(number(stream))?.synchronize().map(drop)))
+    let completed =
+        submitted.and_then(|stream| stream.map_or_else(|| Ok(Clock::default()), |stream| stream.synchronize()));
+    answer(completed.map(drop))
 }
 
 pub(super) unsafe extern "C" fn cuMemcpyDtoDAsync_v2(
@@ -403,14 +411,12 @@ pub(super) unsafe extern "C" fn cuMemcpyDtoDAsync_v2(
     stream: CUstream,
 ) -> c_int {
     let size_bytes = size_bytes as u64;
-    if size_bytes != 0 && !DEVICE.is_accessible(source, size_bytes) {
-        return Code::INVALID_VALUE.0;
-    }
-    answer(submit_on(stream, target, size_bytes, || Operation::CopyOnDevice {
+    let submitted = submit_on(stream, &[source, target], size_bytes, || Operation::CopyOnDevice {
         target,
         source,
         size_bytes,
-    }))
+    });
+    answer(submitted.map(drop))
 }
 
 pub(super) unsafe extern "C" fn cuMemsetD8Async(
@@ -420,11 +426,12 @@ pub(super) unsafe extern "C" fn cuMemsetD8Async(
     stream: CUstream,
 ) -> c_int {
     let size_bytes = count as u64;
-    answer(submit_on(stream, target, size_bytes, || Operation::SetBytes {
+    let submitted = submit_on(stream, &[target], size_bytes, || Operation::SetBytes {
         target,
         value,
         size_bytes,
-    }))
+    });
+    answer(submitted.map(drop))
 }
 
 pub(super) unsafe extern "C" fn cuMemsetD32Async(
@@ -437,11 +444,12 @@ pub(super) unsafe extern "C" fn cuMemsetD32Async(
     let Some(size_bytes) = words.checked_mul(4).filter(|_| target.is_multiple_of(4)) else {
         return Code::INVALID_VALUE.0;
     };
-    answer(submit_on(stream, target, size_bytes, || Operation::SetWords {
+    let submitted = submit_on(stream, &[target], size_bytes, || Operation::SetWords {
         target,
         value,
         words,
-    }))
+    });
+    answer(submitted.map(drop))
 }
 
 /// `CU_STREAM_NON_BLOCKING`.
@@ -464,16 +472,11 @@ unsafe extern "C" fn cuStreamSynchronize(stream: CUstream) -> c_int {
 }
 
 unsafe extern "C" fn cuStreamQuery(stream: CUstream) -> c_int {
-    answer_bool(DEVICE.stream(number(stream)).and_then(|stream| stream.is_idle()))
+    answer_bool(DEVICE.is_stream_idle(number(stream)))
 }
 
 unsafe extern "C" fn cuStreamWaitEvent(stream: CUstream, event: CUevent, _flags: c_uint) -> c_int {
-    let wait = || {
-        let (stream, event) = (DEVICE.ordered_stream(number(stream))?, DEVICE.event(number(event))?);
-        stream.wait_event(&event);
-        Ok(())
-    };
-    answer(wait())
+    answer(DEVICE.wait_event(number(stream), number(event)))
 }
 
 /// `CU_EVENT_DISABLE_TIMING`.
@@ -492,16 +495,11 @@ unsafe extern "C" fn cuEventDestroy_v2(event: CUevent) -> c_int {
 }
 
 unsafe extern "C" fn cuEventRecord(event: CUevent, stream: CUstream) -> c_int {
-    let record = || {
-        let (stream, event) = (DEVICE.ordered_stream(number(stream))?, DEVICE.event(number(event))?);
-        stream.record(&event);
-        Ok(())
-    };
-    answer(record())
+    answer(DEVICE.record_event(number(event), number(stream)))
 }
 
 unsafe extern "C" fn cuEventQuery(event: CUevent) -> c_int {
-    answer_bool(DEVICE.event(number(event)).map(|event| event.is_reached()))
+    answer_bool(DEVICE.is_event_reached(number(event)))
 }
 
 unsafe extern "C" fn cuEventSynchronize(event: CUevent) -> c_int {

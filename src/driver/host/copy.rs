@@ -61,8 +61,9 @@ unsafe extern "C" fn cuMemsetD16Async(target: CUdeviceptr, value: c_ushort, coun
     let Some(size_bytes) = (count as u64).checked_mul(2).filter(|_| target.is_multiple_of(2)) else {
         return Code::INVALID_VALUE.0;
     };
-    answer(submit_on(stream, target, size_bytes, || Operation::CopyFromHost {
+    let submitted = submit_on(stream, &[target], size_bytes, || Operation::CopyFromHost {
         target,
         bytes: value.to_le_bytes().repeat(count).into(),
-    }))
+    });
+    answer(submitted.map(drop))
 }

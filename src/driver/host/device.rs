@@ -1,6 +1,8 @@
 //! The host device's state: contexts, streams, events, modules, pools and allocations.
 
+use super::capture::Captures;
 use super::event::Event;
+use super::graph::Graphs;
 use super::kernel::{self, Twin};
 use super::mapping::Mappings;
 use super::memory::{Memory, PAGE_BYTES, Reservation};
@@ -16,7 +18,7 @@ use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 pub(super) static DEVICE: LazyLock<HostDevice> = LazyLock::new(HostDevice::start);
 
 /// The handle of the legacy default stream.
-const DEFAULT_STREAM: StreamId = 0;
+pub(super) const DEFAULT_STREAM: StreamId = 0;
 /// `CU_STREAM_LEGACY`, its other handle.
 const LEGACY_STREAM: StreamId = 1;
 /// `CU_STREAM_PER_THREAD`: a default stream for each thread.
@@ -53,12 +55,14 @@ enum Owner {
     Pool(u64),
 }
 
-struct State {
+pub(super) struct State {
     last_handle: u64,
     retained: u32,
-    streams: BTreeMap<StreamId, Arc<Stream>>,
+    pub(super) streams: BTreeMap<StreamId, Arc<Stream>>,
     /// Destroyed with work in them: kept until that has run.
-    retired: Vec<Arc<Stream>>,
+    pub(super) retired: Vec<Arc<Stream>>,
+    pub(super) captures: Captures,
+    pub(super) graphs: Graphs,
     events: BTreeMap<u64, Arc<Event>>,
     modules: BTreeMap<u64, Arc<str>>,
     functions: BTreeMap<u64, &'static Twin>,
@@ -108,14 +112,15 @@ impl Granules for MappedGranules {
     }
 }
 
-struct StreamProgress<'a> {
-    streams: &'a BTreeMap<StreamId, Arc<Stream>>,
-    retired: &'a [Arc<Stream>],
+/// What streams have done and know of each other.
+pub(super) struct StreamProgress<'a> {
+    pub(super) streams: &'a BTreeMap<StreamId, Arc<Stream>>,
+    pub(super) retired: &'a [Arc<Stream>],
 }
 
 impl StreamProgress<'_> {
     /// A stream, also one that was destroyed and still has work to do. One that is gone has run.
-    fn unfinished(&self, id: StreamId) -> Option<&Arc<Stream>> {
+    pub(super) fn unfinished(&self, id: StreamId) -> Option<&Arc<Stream>> {
         let retired = || self.retired.iter().find(|stream| stream.id == id);
         self.streams.get(&id).or_else(retired)
     }
@@ -149,6 +154,8 @@ impl HostDevice {
             retained: 0,
             streams: BTreeMap::new(),
             retired: Vec::new(),
+            captures: Captures::default(),
+            graphs: Graphs::default(),
             events: BTreeMap::new(),
             modules: BTreeMap::new(),
             functions: BTreeMap::new(),
@@ -164,7 +171,7 @@ impl HostDevice {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -193,17 +200,17 @@ impl HostDevice {
 
     /// The state, for a call that needs no context: pools belong to the device, and handles know
     /// theirs.
-    fn initialized(&self) -> Result<MutexGuard<'_, State>, Code> {
+    pub(super) fn initialized(&self) -> Result<MutexGuard<'_, State>, Code> {
         HostDevice::check_initialized().map(|()| self.state())
     }
 
     /// The state, for a call that needs a context on its thread.
-    fn in_context(&self) -> Result<MutexGuard<'_, State>, Code> {
+    pub(super) fn in_context(&self) -> Result<MutexGuard<'_, State>, Code> {
         HostDevice::check_context().map(|()| self.state())
     }
 
     /// The state, for a call on a stream: the default streams are those of the thread's context.
-    fn for_stream(&self, id: StreamId) -> Result<MutexGuard<'_, State>, Code> {
+    pub(super) fn for_stream(&self, id: StreamId) -> Result<MutexGuard<'_, State>, Code> {
         if id <= PER_THREAD_STREAM {
             self.in_context()
         } else {
@@ -253,11 +260,6 @@ impl HostDevice {
         self.for_stream(id)?.ordered_stream(id, &self.memory)
     }
 
-    /// Whether copies may touch a range: all of it must belong to one allocation.
-    pub(super) fn is_accessible(&self, address: u64, size_bytes: u64) -> bool {
-        self.state().is_accessible(address, size_bytes, &self.memory)
-    }
-
     /// Destroying a stream does not wait for it. What was freed in it is free once it has run.
     pub(super) fn destroy_stream(&self, id: StreamId) -> Result<(), Code> {
         let mut state = self.initialized()?;
@@ -265,6 +267,7 @@ impl HostDevice {
             return Err(Code::INVALID_HANDLE);
         }
         let stream = state.streams.remove(&id).ok_or(Code::CONTEXT_IS_DESTROYED)?;
+        state.captures.forget(id);
         state.retired.push(stream);
         let finished = state.observe_retired(&self.memory);
         drop(state);
@@ -275,20 +278,19 @@ impl HostDevice {
 
     /// Waits for a stream, then takes note of what is known to be complete.
     pub(super) fn synchronize_stream(&self, id: StreamId) -> Result<(), Code> {
+        let stream = self.uncaptured_stream(id)?;
         // Waiting for the legacy default stream includes what it would wait for; other streams have
         // waited for it where that was needed.
-        let stream = if id <= LEGACY_STREAM {
-            self.ordered_stream(id)?
-        } else {
-            self.stream(id)?
-        };
+        if stream.id == DEFAULT_STREAM {
+            self.ordered_stream(id)?;
+        }
         let clock = stream.synchronize()?;
         self.observe(&clock);
         Ok(())
     }
 
     pub(super) fn synchronize_event(&self, id: u64) -> Result<(), Code> {
-        let event = self.event(id)?;
+        let event = self.uncaptured_event(id)?;
         let (generation, clock) = event.latest();
         event.wait(generation);
         self.observe(&clock);
@@ -296,7 +298,7 @@ impl HostDevice {
     }
 
     pub(super) fn synchronize_context(&self) -> Result<(), Code> {
-        drop(self.in_context()?);
+        self.in_context()?.captures.refuse_any()?;
         let clock = self.wait_for_everything()?;
         self.observe(&clock);
         Ok(())
@@ -377,7 +379,8 @@ impl HostDevice {
     // Memory.
 
     pub(super) fn alloc_plain(&self, size_bytes: u64) -> Result<u64, Code> {
-        let mut state = self.in_context()?;
+        HostDevice::check_context()?;
+        let mut state = self.beside_no_capture()?;
         if size_bytes == 0 {
             return Err(Code::INVALID_VALUE);
         }
@@ -394,8 +397,9 @@ impl HostDevice {
 
     /// Waits for the device, then unmaps; pool memory is freed at once and without waiting.
     pub(super) fn free(&self, address: u64) -> Result<(), Code> {
-        let state = self.in_context()?;
-        if address == 0 {
+        HostDevice::check_context()?;
+        let mut state = self.beside_no_capture()?;
+        if address == 0 || state.graphs.memory.free(address, None) {
             return Ok(());
         }
         let is_pool_memory = matches!(state.allocations.get(&address), Some(Owner::Pool(_)));
@@ -423,9 +427,15 @@ impl HostDevice {
     /// Allocates from a pool, or from the device's current one.
     pub(super) fn alloc_async(&self, size_bytes: u64, pool: Option<u64>, stream: StreamId) -> Result<u64, Code> {
         let mut state = self.for_stream(stream)?;
-        let stream = state.ordered_stream(stream, &self.memory)?.id;
+        let stream = state.stream(stream, &self.memory)?.id;
         let id = pool.unwrap_or(state.current_pool);
         state.open_pool(id, &self.memory)?;
+        if let Some(capture) = state.captures.of(stream)? {
+            // The memory is the graph's, whichever pool was named.
+            return capture.alloc(stream, size_bytes, &self.memory);
+        }
+        state.captures.refuse_unsafe()?;
+        state.ordered_stream(stream, &self.memory)?;
         if size_bytes == 0 {
             return Ok(0);
         }
@@ -442,16 +452,23 @@ impl HostDevice {
 
     pub(super) fn free_async(&self, address: u64, stream: StreamId) -> Result<(), Code> {
         let mut state = self.for_stream(stream)?;
-        let stream = state.ordered_stream(stream, &self.memory)?;
+        let id = state.stream(stream, &self.memory)?.id;
+        if state.captures.of(id)?.is_some() {
+            return state.capture_free(address, id);
+        }
+        state.captures.refuse_unsafe()?;
+        let stream = state.ordered_stream(id, &self.memory)?;
         if address == 0 {
             return Ok(());
         }
-        let owner = state.allocations.remove(&address).ok_or(Code::INVALID_VALUE)?;
         let at = Position {
-            stream: stream.id,
+            stream: id,
             position: stream.mark(),
         };
-        match owner {
+        if state.graphs.memory.free(address, Some(at)) {
+            return Ok(());
+        }
+        match state.allocations.remove(&address).ok_or(Code::INVALID_VALUE)? {
             Owner::Plain { size_bytes } => state.freed_plain.push((address, size_bytes, at)),
             Owner::Pool(id) => state.in_pool(id, |pool, base| pool.free(address - base, at))?,
         }
@@ -483,14 +500,14 @@ impl HostDevice {
     }
 
     pub(super) fn set_current_pool(&self, id: u64) -> Result<(), Code> {
-        let mut state = self.initialized()?;
+        let mut state = self.beside_no_capture()?;
         state.open_pool(id, &self.memory)?;
         state.current_pool = id;
         Ok(())
     }
 
     pub(super) fn create_pool(&self) -> Result<u64, Code> {
-        let mut state = self.initialized()?;
+        let mut state = self.beside_no_capture()?;
         let id = state.new_handle();
         let pool = HostPool::new(&self.memory)?;
         state.pools.insert(id, pool);
@@ -499,7 +516,7 @@ impl HostDevice {
 
     /// Destroys a pool; its allocations stay usable, and its memory goes with the last of them.
     pub(super) fn destroy_pool(&self, id: u64) -> Result<(), Code> {
-        let mut state = self.initialized()?;
+        let mut state = self.beside_no_capture()?;
         if id == DEFAULT_POOL {
             return Err(Code::INVALID_VALUE);
         }
@@ -516,7 +533,7 @@ impl HostDevice {
         id: u64,
         action: impl FnOnce(&mut PoolView<'_>) -> Result<T, Code>,
     ) -> Result<T, Code> {
-        let mut state = self.initialized()?;
+        let mut state = self.beside_no_capture()?;
         let pool = state.open_pool(id, &self.memory)?;
         action(&mut PoolView { pool: &mut pool.pool })
     }
@@ -590,7 +607,7 @@ impl HostPool {
 }
 
 impl State {
-    fn new_handle(&mut self) -> u64 {
+    pub(super) fn new_handle(&mut self) -> u64 {
         self.last_handle += 0x10;
         self.last_handle
     }
@@ -602,7 +619,7 @@ impl State {
     }
 
     /// The stream of a handle; default streams are made when they are first needed.
-    fn stream(&mut self, id: StreamId, memory: &Arc<Memory>) -> Result<Arc<Stream>, Code> {
+    pub(super) fn stream(&mut self, id: StreamId, memory: &Arc<Memory>) -> Result<Arc<Stream>, Code> {
         let id = match id {
             LEGACY_STREAM => DEFAULT_STREAM,
             PER_THREAD_STREAM => {
@@ -622,7 +639,7 @@ impl State {
 
     /// The stream of a handle, behind what the rule of the legacy default stream puts before it: that
     /// stream and every blocking one wait for each other.
-    fn ordered_stream(&mut self, id: StreamId, memory: &Arc<Memory>) -> Result<Arc<Stream>, Code> {
+    pub(super) fn ordered_stream(&mut self, id: StreamId, memory: &Arc<Memory>) -> Result<Arc<Stream>, Code> {
         let stream = self.stream(id, memory)?;
         if stream.id == DEFAULT_STREAM {
             let others = self.streams.values().chain(&self.retired);
@@ -637,7 +654,8 @@ impl State {
         Ok(stream)
     }
 
-    fn is_accessible(&self, address: u64, size_bytes: u64, memory: &Memory) -> bool {
+    /// Whether copies may touch a range: all of it must belong to one allocation.
+    pub(super) fn is_accessible(&self, address: u64, size_bytes: u64, memory: &Memory) -> bool {
         let Some(end) = address.checked_add(size_bytes) else {
             return false;
         };
@@ -700,7 +718,7 @@ impl State {
     }
 
     /// When memory is out, what every pool holds free goes back, whatever its threshold.
-    fn reclaim(&mut self) {
+    pub(super) fn reclaim(&mut self) {
         for pool in self.pools.values_mut() {
             pool.pool.trim_to(0);
         }

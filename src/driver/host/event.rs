@@ -1,6 +1,6 @@
 //! Events of the host device.
 
-use super::stream::Clock;
+use super::stream::{Clock, StreamId};
 use crate::driver::Code;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
@@ -19,6 +19,9 @@ struct State {
     reached: u64,
     reached_at: Option<Instant>,
     clock: Clock,
+    /// The stream in whose capture it was last recorded; a record that is no work leaves nothing to
+    /// wait for.
+    captured_in: Option<StreamId>,
 }
 
 impl Event {
@@ -39,7 +42,18 @@ impl Event {
         let mut state = self.state();
         state.recorded += 1;
         state.clock = clock;
+        state.captured_in = None;
         state.recorded
+    }
+
+    /// Notes a record in a capturing stream.
+    pub(super) fn capture_in(&self, stream: StreamId) {
+        self.state().captured_in = Some(stream);
+    }
+
+    /// The capturing stream that the event was last recorded in.
+    pub(super) fn captured_in(&self) -> Option<StreamId> {
+        self.state().captured_in
     }
 
     /// The stream's worker has come to the record of this generation.

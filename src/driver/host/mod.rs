@@ -5,6 +5,11 @@
 //! pools behave as an H200's were seen to. It is the executable statement of what the suite believes
 //! about pools, and is held to a recorded transcript of a GPU. A call that it does not implement
 //! returns `CUDA_ERROR_NOT_SUPPORTED`.
+//!
+//! Graphs are captures of one stream: kernels, copies, sets, and allocations with their frees. The same
+//! code, 801, answers what goes beyond: a capture of a blocking stream, a wait for an event into or out
+//! of a capture, a captured copy from host memory, a captured free of what another graph left, and
+//! node handles.
 
 use super::{Code, Function, Table};
 
@@ -22,6 +27,7 @@ macro_rules! implement {
 mod api;
 #[allow(non_snake_case, reason = "the driver's own names")]
 mod api_mapping;
+mod capture;
 #[cfg(test)]
 mod codes_tests;
 #[allow(non_snake_case, reason = "the driver's own names")]
@@ -30,6 +36,10 @@ mod context;
 mod copy;
 mod device;
 mod event;
+mod graph;
+#[allow(non_snake_case, reason = "the driver's own names")]
+mod graph_api;
+mod graph_memory;
 mod kernel;
 mod mapping;
 mod memory;
@@ -41,6 +51,7 @@ mod pool;
 mod stream;
 #[cfg(test)]
 mod stream_order_tests;
+mod submission;
 
 /// The host device's table, and the functions that it does not implement.
 pub(super) fn table() -> (Table, Vec<Function>) {
@@ -50,6 +61,7 @@ pub(super) fn table() -> (Table, Vec<Function>) {
         api_mapping::install(&mut table),
         context::install(&mut table),
         copy::install(&mut table),
+        graph_api::install(&mut table),
         module::install(&mut table),
         pinned::install(&mut table),
     ]

@@ -1,7 +1,7 @@
 //! Page-locked host memory: on the host device, memory like any other.
 
 use super::api::put;
-use super::device::HostDevice;
+use super::device::{DEVICE, HostDevice};
 use crate::driver::Code;
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::collections::BTreeMap;
@@ -19,8 +19,14 @@ fn allocations() -> MutexGuard<'static, BTreeMap<usize, Layout>> {
     ALLOCATIONS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn layout(size_bytes: usize) -> Result<Layout, Code> {
+/// Both calls need a context, and are unsafe beside a capture.
+fn check_call() -> Result<(), Code> {
     HostDevice::check_context()?;
+    DEVICE.beside_no_capture().map(drop)
+}
+
+fn layout(size_bytes: usize) -> Result<Layout, Code> {
+    check_call()?;
     if size_bytes == 0 {
         return Err(Code::INVALID_VALUE);
     }
@@ -44,7 +50,7 @@ unsafe extern "C" fn cuMemAllocHost_v2(place: *mut *mut c_void, size_bytes: usiz
 }
 
 unsafe extern "C" fn cuMemFreeHost(pointer: *mut c_void) -> c_int {
-    if let Err(code) = HostDevice::check_context() {
+    if let Err(code) = check_call() {
         return code.0;
     }
     let Some(layout) = allocations().remove(&pointer.addr()) else {

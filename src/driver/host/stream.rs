@@ -38,14 +38,43 @@ impl Clock {
 #[derive(Clone)]
 pub(super) enum Operation {
     Kernel(Launch),
-    CopyFromHost { target: u64, bytes: Arc<[u8]> },
-    CopyOnDevice { target: u64, source: u64, size_bytes: u64 },
-    CopyToHost { source: u64, target: HostTarget },
-    SetBytes { target: u64, value: u8, size_bytes: u64 },
-    SetWords { target: u64, value: u32, words: u64 },
-    Record { event: Arc<Event>, generation: u64 },
-    Wait { event: Arc<Event>, generation: u64 },
-    WaitFor { stream: Arc<Stream>, position: u64 },
+    CopyFromHost {
+        target: u64,
+        bytes: Arc<[u8]>,
+    },
+    CopyOnDevice {
+        target: u64,
+        source: u64,
+        size_bytes: u64,
+    },
+    CopyToHost {
+        source: u64,
+        target: HostTarget,
+    },
+    SetBytes {
+        target: u64,
+        value: u8,
+        size_bytes: u64,
+    },
+    SetWords {
+        target: u64,
+        value: u32,
+        words: u64,
+    },
+    Record {
+        event: Arc<Event>,
+        generation: u64,
+    },
+    Wait {
+        event: Arc<Event>,
+        generation: u64,
+    },
+    WaitFor {
+        stream: Arc<Stream>,
+        position: u64,
+    },
+    /// A graph's nodes in their order: one submission, however many they are.
+    Graph(Arc<[Operation]>),
 }
 
 /// Where a copy to the host goes.
@@ -57,40 +86,44 @@ pub(super) struct HostTarget {
 
 // SAFETY: the caller of the copy keeps the target valid, and untouched, until the copy is done.
 unsafe impl Send for HostTarget {}
+// SAFETY: sharing the address shares nothing behind it; whoever launches a graph that holds it answers
+// for the target as the caller of the copy does.
+unsafe impl Sync for HostTarget {}
 
 impl Operation {
-    fn run(self, memory: &Memory) -> Result<(), Code> {
+    fn run(&self, memory: &Memory) -> Result<(), Code> {
         match self {
             Operation::Kernel(launch) => launch.run(memory)?,
-            Operation::CopyFromHost { target, bytes } => memory.span(target, bytes.len() as u64)?.write(&bytes),
+            Operation::CopyFromHost { target, bytes } => memory.span(*target, bytes.len() as u64)?.write(bytes),
             Operation::CopyOnDevice {
                 target,
                 source,
                 size_bytes,
             } => {
                 memory
-                    .span(source, size_bytes)?
-                    .copy_to(&memory.span(target, size_bytes)?);
+                    .span(*source, *size_bytes)?
+                    .copy_to(&memory.span(*target, *size_bytes)?);
             }
             Operation::CopyToHost { source, target } => {
                 // SAFETY: the caller of the copy answers for the target.
-                unsafe { memory.span(source, target.size_bytes)?.read_to(target.pointer) }
+                unsafe { memory.span(*source, target.size_bytes)?.read_to(target.pointer) }
             }
             Operation::SetBytes {
                 target,
                 value,
                 size_bytes,
-            } => memory.span(target, size_bytes)?.set(value),
+            } => memory.span(*target, *size_bytes)?.set(*value),
             Operation::SetWords { target, value, words } => {
-                let span = memory.span(target, words * 4)?;
+                let span = memory.span(*target, words * 4)?;
                 let words = span.elements::<u32>();
                 for index in 0..words.length {
-                    words.set(index, value);
+                    words.set(index, *value);
                 }
             }
-            Operation::Record { event, generation } => event.reach(generation),
-            Operation::Wait { event, generation } => event.wait(generation),
-            Operation::WaitFor { stream, position } => stream.wait_until(position),
+            Operation::Record { event, generation } => event.reach(*generation),
+            Operation::Wait { event, generation } => event.wait(*generation),
+            Operation::WaitFor { stream, position } => stream.wait_until(*position),
+            Operation::Graph(nodes) => nodes.iter().try_for_each(|node| node.run(memory))?,
         }
         Ok(())
     }
@@ -126,9 +159,10 @@ struct Queue {
 }
 
 impl Queue {
-    fn push(&mut self, operation: Operation) {
+    fn push(&mut self, operation: Operation) -> u64 {
         self.submitted += 1;
         self.pending.push_back((self.submitted, operation));
+        self.submitted
     }
 
     /// How far the stream has come, now that nothing runs: up to the next operation.
@@ -189,10 +223,11 @@ impl Stream {
         })
     }
 
-    /// Adds work at the end.
-    pub(super) fn submit(&self, operation: Operation) {
-        self.shared.queue().push(operation);
+    /// Adds work at the end and returns its position.
+    pub(super) fn submit(&self, operation: Operation) -> u64 {
+        let position = self.shared.queue().push(operation);
         self.shared.submitted.notify_one();
+        position
     }
 
     /// Takes a position of its own for something that needs no work, a free, and returns it. What was
