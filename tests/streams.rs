@@ -3,9 +3,10 @@
 mod common;
 
 use poolbench::case::Size;
-use poolbench::cuda::{Device, ReusePolicy};
+use poolbench::cuda::{CaptureMode, Device, DeviceBuffer, Graph, GraphExec, Kernels, ReusePolicy, Stream, Unfreed};
 use poolbench::measure::{self, Case, Failure, Observation};
 use poolbench::workload::{CrossStream, MultiStream, Policies, Source};
+use std::time::Instant;
 
 fn run(device: &Device, case: &dyn Case) -> Result<Observation, Failure> {
     let mut workload = measure::prepare(case, device)?;
@@ -77,4 +78,59 @@ fn a_block_crosses_streams_by_an_event_and_its_policy() {
     assert!(reserved >= 64 << 20, "{reserved}");
     let (reused, _) = reuse(&guarded.device, follow, false);
     assert_eq!(reused, 0, "without an event there is nothing to follow");
+}
+
+/// Two streams, each with a graph of 200 small kernels in a row: together they take hardly longer than
+/// one, so the device works on both at once. Submitting costs one call, so the host is not in the way.
+#[test]
+fn streams_overlap() {
+    let guarded = common::device();
+    let kernels = Kernels::load().expect("the kernels load");
+    let length = Size::kib(4).elements();
+    let mut lanes = Vec::new();
+    for _ in 0..2 {
+        let stream = Stream::new().expect("a stream");
+        let buffers = [0; 3].map(|_| DeviceBuffer::uninitialized(length).expect("4 KiB"));
+        let [input, scratch, output] = buffers.each_ref().map(DeviceBuffer::pointer);
+        let graph = stream.capture(CaptureMode::ThreadLocal, || {
+            for _ in 0..100 {
+                kernels.fill(&stream, scratch, input, length, 1.0)?;
+                kernels.accumulate(&stream, output, scratch, length)?;
+            }
+            Ok::<(), poolbench::cuda::Error>(())
+        });
+        let graph = graph.expect("kernels can be captured");
+        let exec = graph.instantiate(Unfreed::MustBeFreed).expect("the graph instantiates");
+        lanes.push((stream, exec, graph, buffers));
+    }
+    type Lane = (Stream, GraphExec, Graph, [DeviceBuffer; 3]);
+    let time = |lanes: &[Lane]| {
+        let mut times: Vec<f64> = (0..50)
+            .map(|_| {
+                let start = Instant::now();
+                lanes
+                    .iter()
+                    .for_each(|(stream, exec, ..)| exec.launch(stream).expect("the graph launches"));
+                lanes
+                    .iter()
+                    .for_each(|(stream, ..)| stream.synchronize().expect("the kernels run"));
+                start.elapsed().as_secs_f64()
+            })
+            .collect();
+        times.sort_by(f64::total_cmp);
+        times[times.len() / 2]
+    };
+    let (one, two) = (time(&lanes[..1]), time(&lanes));
+    println!(
+        "one stream {:.1} us, two streams {:.1} us: {:.2} times",
+        one * 1e6,
+        two * 1e6,
+        two / one
+    );
+    if guarded.device.is_host() {
+        println!("SKIPPED streams_overlap: whether two threads overlap is the processor's business");
+        return;
+    }
+    // Without overlap two take twice as long as one.
+    assert!(two < 1.5 * one, "{two} against {one}");
 }
