@@ -3,7 +3,7 @@
 
 Usage: alternate.py BENCH_EXECUTABLE[,BENCH_EXECUTABLE...] PEER_EXECUTABLE [PAIRS] [RESULTS.json] [FILTER]
 
-Each bench executable runs in a process of its own. FILTER is a part of the ids.
+Each bench executable runs in a process of its own. FILTER is a part of the ids; without it, all that both programs have is measured.
 
 Each pair is one process of each, in random order; a case's value is the median over a process's
 samples. The table gives, per case, the median over pairs of poolbench / C++, its 95 % interval (order
@@ -19,7 +19,9 @@ import subprocess
 import sys
 import tempfile
 
-WARM_UP_MS, MEASUREMENT_MS, SAMPLES = 100, 250, 10
+WARM_UP_MS, MEASUREMENT_MS, SAMPLES = 50, 150, 10
+# What both programs have.
+COMMON = "/(hoisted|sync|stream_ordered|owned_pool|hoisted,graph|stream_ordered,graph)/"
 
 
 def poolbench(executables, wanted):
@@ -32,7 +34,7 @@ def poolbench(executables, wanted):
 
 def bench(executable, wanted):
     with tempfile.TemporaryDirectory() as home:
-        command = [executable, wanted, "--bench", "--noplot", "--nresamples", "1000", "--warm-up-time", str(WARM_UP_MS / 1e3),
+        command = [executable, wanted or COMMON, "--bench", "--noplot", "--nresamples", "1000", "--warm-up-time", str(WARM_UP_MS / 1e3),
                    "--measurement-time", str(MEASUREMENT_MS / 1e3), "--sample-size", str(SAMPLES)]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env={**os.environ, "CRITERION_HOME": home})
         values = {}
