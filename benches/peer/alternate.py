@@ -51,7 +51,7 @@ def peer(executable, wanted):
     """{id: median ns} of one process, from its lines."""
     command = [executable, str(WARM_UP_MS), str(MEASUREMENT_MS), str(SAMPLES), wanted]
     lines = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
-    return {name: float(value) for name, value in (line.split(",") for line in lines)}
+    return {name: float(value) for name, value in (line.rsplit(",", 1) for line in lines)}
 
 
 def interval(sorted_values):

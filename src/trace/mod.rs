@@ -1,6 +1,6 @@
 //! Allocation traces: what a program asked of its allocator, in order.
 //!
-//! [`read`] takes a file in any of four formats, told apart by content, and gives one in-memory form, [`Trace`]:
+//! [`read`](fn@read) takes a file in any of four formats, told apart by content, and gives one in-memory form, [`Trace`]:
 //! RMM's CSV logs, PyTorch memory snapshots, PyTorch profiler JSON, and Nsight Systems SQLite exports.
 //! [`Synthetic`] makes traces of the same shape from a seed. [`Summary`] says what a trace holds.
 //!

@@ -41,9 +41,9 @@ pub const SUBJECTS: &[Subject] = &[
         a_byte_pins_a_unit,
     ),
     observed(
-        "threshold/highest_address_first",
-        "Of several free units the highest address goes first.",
-        highest_address_first,
+        "threshold/no_more_than_asked",
+        "Of several free units only as many go as the threshold asks, in whichever order they were freed.",
+        no_more_than_asked,
     ),
     observed(
         "threshold/behind_an_event",
@@ -227,7 +227,7 @@ fn a_byte_pins_a_unit(probe: &mut Probe<'_>) -> Observed {
     Ok(())
 }
 
-fn highest_address_first(probe: &mut Probe<'_>) -> Observed {
+fn no_more_than_asked(probe: &mut Probe<'_>) -> Observed {
     let stream = Stream::new()?;
     for lower_first in [true, false] {
         let pool = probe.pool()?;
@@ -238,10 +238,9 @@ fn highest_address_first(probe: &mut Probe<'_>) -> Observed {
         pool.free_all(&stream, &order)?;
         stream.synchronize()?;
         let reserved = pool.reserved_mib()?;
-        // A hole that still has its memory is preferred, so the next block tells which it is.
-        let next = pool.alloc(&stream, 32)?;
-        let what = format!("reserved MiB, and the lower unit left, freed first {lower_first}");
-        probe.expect(what, (96, true), (reserved, next == lower));
+        // Which of the two it is was seen to differ between runs on the same driver.
+        let what = format!("reserved MiB, the lower unit freed first: {lower_first}");
+        probe.expect(what, 96, reserved);
     }
     Ok(())
 }
