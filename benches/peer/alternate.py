@@ -15,6 +15,7 @@ import math
 import os
 import pathlib
 import random
+import signal
 import subprocess
 import sys
 import tempfile
@@ -64,29 +65,43 @@ def interval(sorted_values):
     return None
 
 
-def main():
-    ours, theirs = sys.argv[1], sys.argv[2]
-    pairs = int(sys.argv[3]) if len(sys.argv) > 3 else 12
-    wanted = sys.argv[5] if len(sys.argv) > 5 else ""
-    runs = []
-    for index in range(pairs):
-        order = [("poolbench", poolbench, ours), ("peer", peer, theirs)]
-        random.Random(index).shuffle(order)
-        runs.append({name: run(executable, wanted) for name, run, executable in order})
-        print(f"pair {index + 1} of {pairs}", file=sys.stderr)
-    if len(sys.argv) > 4:
-        pathlib.Path(sys.argv[4]).write_text(json.dumps(runs))
-    print(f"{'case':40} {'poolbench us':>12} {'C++ us':>10} {'ratio':>7} {'95 % interval':>16} {'max':>6}")
+def middle(values):
+    ordered = sorted(values)
+    return (ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) / 2
+
+
+def table(runs):
+    print(f"{'case':40} {'poolbench us':>12} {'C++ us':>10} {'ratio':>7} {'95 % interval':>16} {'max':>6}   {len(runs)} pairs")
     for name in runs[0]["peer"]:
         found = [run for run in runs if name in run["poolbench"]]
         if not found:
             continue
         ratios = sorted(run["poolbench"][name] / run["peer"][name] for run in found)
-        middle = lambda values: (sorted(values)[(len(values) - 1) // 2] + sorted(values)[len(values) // 2]) / 2
         bounds = interval(ratios)
         bounds = f"{bounds[0]:.3f} to {bounds[1]:.3f}" if bounds else "-"
-        print(f"{name:40} {middle([r['poolbench'][name] for r in found]) / 1e3:12.2f} "
-              f"{middle([r['peer'][name] for r in found]) / 1e3:10.2f} {middle(ratios):7.3f} {bounds:>16} {ratios[-1]:6.3f}")
+        print(f"{name:40} {middle([run['poolbench'][name] for run in found]) / 1e3:12.2f} "
+              f"{middle([run['peer'][name] for run in found]) / 1e3:10.2f} {middle(ratios):7.3f} {bounds:>16} "
+              f"{ratios[-1]:6.3f}")
+
+
+def main():
+    ours, theirs = sys.argv[1], sys.argv[2]
+    pairs = int(sys.argv[3]) if len(sys.argv) > 3 else 12
+    wanted = sys.argv[5] if len(sys.argv) > 5 else ""
+    # A run that is cut short still shows the pairs that it finished.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    runs = []
+    try:
+        for index in range(pairs):
+            order = [("poolbench", poolbench, ours), ("peer", peer, theirs)]
+            random.Random(index).shuffle(order)
+            runs.append({name: run(executable, wanted) for name, run, executable in order})
+            print(f"pair {index + 1} of {pairs}", file=sys.stderr)
+            if len(sys.argv) > 4:
+                pathlib.Path(sys.argv[4]).write_text(json.dumps(runs))
+    finally:
+        if runs:
+            table(runs)
 
 
 main()
