@@ -136,7 +136,7 @@ pub struct Replay {
 }
 
 /// What a pool holds of the operating system's memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Reserved {
     /// After the last synchronise, in bytes.
     pub after_synchronize_bytes: u64,

@@ -4,9 +4,10 @@
 
 use super::exact_loop::{ExactLoop, Lane};
 use super::exact_sum::scale;
+use super::pool_check::reserved_after_loop;
 use crate::case::{BenchmarkId, InvalidPart, Size};
 use crate::cuda::{Device, DevicePtr, Event, Kernels, MemoryPool, ReusePolicy};
-use crate::measure::{Case, Failure, Observation, Reserved, Reuse, Workload};
+use crate::measure::{Case, Failure, Observation, Reuse, Workload};
 use std::time::Duration;
 
 /// Which reuse policies are on.
@@ -176,15 +177,7 @@ impl Workload for Prepared {
 
     fn check(&mut self) -> Result<Observation, Failure> {
         self.check_lanes()?;
-        let after = self.pool.used_bytes_current()?;
-        if after != 0 {
-            return Err(Failure::UsedBytes { before: 0, after });
-        }
-        let reserved = Reserved {
-            after_synchronize_bytes: self.pool.reserved_bytes_current()?,
-            high_bytes: self.pool.reserved_bytes_high()?,
-            used_high_bytes: self.pool.used_bytes_high()?,
-        };
+        let reserved = reserved_after_loop(&self.pool, 0, u64::MAX)?;
         Ok(Observation {
             reserved: Some(reserved),
             reuse: Some(self.reuse),

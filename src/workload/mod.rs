@@ -6,6 +6,7 @@ mod exact_loop;
 mod exact_sum;
 pub mod graph_replay;
 mod multi_stream;
+mod pool_check;
 pub mod scratch_loop;
 
 pub use call_latency::CallLatency;

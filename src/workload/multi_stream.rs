@@ -3,6 +3,7 @@
 
 use super::exact_loop::{ExactLoop, Lane};
 use super::exact_sum::scale;
+use super::pool_check::reserved_after_loop;
 use crate::case::{BenchmarkId, InvalidPart, Size};
 use crate::cuda::{self, Device, DeviceBuffer, Kernels, MemoryPool};
 use crate::measure::{Case, Failure, Observation, Reserved, Workload};
@@ -176,20 +177,13 @@ impl Workload for Prepared {
 
     fn check(&mut self) -> Result<Observation, Failure> {
         self.check_lanes()?;
-        let mut reserved = None;
+        let mut reserved: Option<Reserved> = None;
         for pool in &self.pools {
-            let after = pool.used_bytes_current()?;
-            if after != 0 {
-                return Err(Failure::UsedBytes { before: 0, after });
-            }
-            let seen = reserved.get_or_insert(Reserved {
-                after_synchronize_bytes: 0,
-                high_bytes: 0,
-                used_high_bytes: 0,
-            });
-            seen.after_synchronize_bytes += pool.reserved_bytes_current()?;
-            seen.high_bytes += pool.reserved_bytes_high()?;
-            seen.used_high_bytes += pool.used_bytes_high()?;
+            let seen = reserved_after_loop(pool, 0, u64::MAX)?;
+            let sum = reserved.get_or_insert_default();
+            sum.after_synchronize_bytes += seen.after_synchronize_bytes;
+            sum.high_bytes += seen.high_bytes;
+            sum.used_high_bytes += seen.used_high_bytes;
         }
         Ok(Observation {
             reserved,

@@ -3,6 +3,7 @@
 
 use super::exact_loop::{ExactLoop, Lane};
 use super::exact_sum::scale;
+use super::pool_check::reserved_after_loop;
 use crate::case::{BenchmarkId, InvalidPart, Size};
 use crate::cuda::{self, CaptureMode, Device, Graph, Kernels, MemoryPool};
 use crate::measure::{Case, Failure, Observation, Reserved, Workload};
@@ -165,22 +166,7 @@ impl Prepared {
         let (Some(pool), Some(before)) = (self.body.strategy.pool(), self.used_before_bytes) else {
             return Ok(None);
         };
-        let used = pool.used_bytes_current()?;
-        if used != before {
-            return Err(Failure::UsedBytes { before, after: used });
-        }
-        let reserved = pool.reserved_bytes_current()?;
-        // What other code holds in a shared pool is in the way of giving back; here nothing else does.
-        let threshold = self.release_threshold_bytes;
-        if reserved > threshold.max(used) {
-            return Err(Failure::ReservedBytes { reserved, threshold });
-        }
-        let (high_bytes, used_high_bytes) = (pool.reserved_bytes_high()?, pool.used_bytes_high()?);
-        Ok(Some(Reserved {
-            after_synchronize_bytes: reserved,
-            high_bytes,
-            used_high_bytes,
-        }))
+        reserved_after_loop(pool, before, self.release_threshold_bytes).map(Some)
     }
 
     /// Frees everything, the strategy first.

@@ -1,5 +1,6 @@
 //! Allocate, free, synchronise, over and over: each call timed apart.
 
+use super::super::pool_check::reserved_after_loop;
 use super::{Calls, Memory, clocked, write_and_read};
 use crate::case::Size;
 use crate::cuda::{Device, Stream};
@@ -66,15 +67,9 @@ impl Steady {
         let (Some(pool), Some(before)) = (self.strategy.pool(), self.used_before_bytes) else {
             return Ok(None);
         };
-        let used = pool.used_bytes_current()?;
-        if used != before {
-            return Err(Failure::UsedBytes { before, after: used });
-        }
-        let reserved = pool.reserved_bytes_current()?;
         let threshold = self.threshold_bytes;
-        if reserved > threshold.max(used) {
-            return Err(Failure::ReservedBytes { reserved, threshold });
-        }
+        let seen = reserved_after_loop(pool, before, threshold)?;
+        let reserved = seen.after_synchronize_bytes;
         // What the threshold covers must stay as well, or the case measures a pool that starts anew.
         let size_bytes = self.size.as_bytes() as u64;
         if threshold == u64::MAX && reserved < size_bytes {
@@ -85,11 +80,7 @@ impl Steady {
                 at_most: threshold,
             });
         }
-        Ok(Some(Reserved {
-            after_synchronize_bytes: reserved,
-            high_bytes: pool.reserved_bytes_high()?,
-            used_high_bytes: pool.used_bytes_high()?,
-        }))
+        Ok(Some(seen))
     }
 
     /// What one synchronise gives back, in an iteration that nothing times.
