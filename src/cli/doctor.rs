@@ -180,7 +180,7 @@ fn doubts(environment: &Environment) -> Vec<String> {
     );
     doubt(
         host.virtualised == Some(true),
-        "the host is virtualised: host-bound times (small sizes) vary by tens of percent; compare ratios of one run, or use poolbench's comparison",
+        "the host is virtualised: host-bound times (small sizes) vary by tens of percent; compare ratios of one run, not times of two",
     );
     doubt(
         host.cores == Some(1),
