@@ -1,5 +1,5 @@
 //! Kernels: `kernels/*.cu` through nvcc to PTX in `OUT_DIR`, or the committed PTX where there is no
-//! nvcc. Nothing else is built here.
+//! nvcc. Nothing else is built here; which compiler and commit this is goes into the recordings.
 
 use std::env;
 use std::fs;
@@ -23,6 +23,28 @@ fn main() {
     if let Err(message) = build_kernels() {
         eprintln!("poolbench: {message}");
         exit(1);
+    }
+    name_the_build();
+}
+
+/// The compiler's version and the commit checked out now; empty where nobody says.
+fn name_the_build() {
+    let ask = |program: &str, arguments: &[&str]| {
+        let output = Command::new(program).args(arguments).output().ok()?;
+        let text = String::from_utf8(output.stdout).ok()?;
+        output.status.success().then(|| text.trim().to_owned())
+    };
+    let rustc = env::var("RUSTC").unwrap_or_else(|_| String::from("rustc"));
+    let version = ask(&rustc, &["--version"]).unwrap_or_default();
+    println!(
+        "cargo::rustc-env=POOLBENCH_RUSTC={}",
+        version.split(' ').nth(1).unwrap_or_default()
+    );
+    let commit = ask("git", &["rev-parse", "--short=12", "HEAD"]).unwrap_or_default();
+    println!("cargo::rustc-env=POOLBENCH_COMMIT={commit}");
+    // Grows with every commit and checkout. A file that is not there would run this script each time.
+    if let Some(log) = ask("git", &["rev-parse", "--git-path", "logs/HEAD"]).filter(|log| Path::new(log).exists()) {
+        println!("cargo::rerun-if-changed={log}");
     }
 }
 

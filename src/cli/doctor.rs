@@ -39,6 +39,8 @@ fn facts(environment: &Environment) -> String {
         gpu,
         host,
         build,
+        toolkit,
+        ..
     } = environment;
     let mut text = String::new();
     let mut line = |heading: &str, value: String| {
@@ -54,7 +56,7 @@ fn facts(environment: &Environment) -> String {
         "build",
         format!(
             "poolbench {}, {} profile, kernels from {}",
-            build.version, build.profile, build.ptx
+            build.version, build.profile, toolkit.ptx_origin
         ),
     );
     line(
@@ -159,6 +161,7 @@ fn doubts(environment: &Environment) -> Vec<String> {
         gpu,
         host,
         build,
+        ..
     } = environment;
     let mut doubts = Vec::new();
     let mut doubt = |applies: bool, text: &str| {

@@ -8,7 +8,7 @@ use cust::sys::CUfunction;
 use std::ffi::c_void;
 
 /// `kernels/scratch.cu` as PTX, by nvcc at build time or as committed.
-const SCRATCH_PTX: &str = include_str!(concat!(env!("OUT_DIR"), "/scratch.ptx"));
+pub const PTX: &str = include_str!(concat!(env!("OUT_DIR"), "/scratch.ptx"));
 
 /// Where the PTX came from: the nvcc that made it, or `committed PTX`.
 pub const PTX_ORIGIN: &str = env!("POOLBENCH_PTX_ORIGIN");
@@ -31,7 +31,7 @@ impl Kernels {
     ///
     /// The driver's refusal; code 222 where the driver is older than the PTX, with the remedy.
     pub fn load() -> Result<Kernels> {
-        Kernels::load_ptx(SCRATCH_PTX)
+        Kernels::load_ptx(PTX)
     }
 
     fn load_ptx(ptx: &str) -> Result<Kernels> {
@@ -154,7 +154,7 @@ const PTX_RELEASES: &[((u32, u32), &str, u32)] = &[
 
 /// What a driver that is older than the PTX is told: which driver is needed, and how to do without.
 pub(super) fn newer_driver_needed() -> String {
-    let version = SCRATCH_PTX
+    let version = PTX
         .lines()
         .find_map(|line| line.strip_prefix(".version "))
         .unwrap_or("?")

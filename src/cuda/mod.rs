@@ -20,7 +20,7 @@ pub use device::{Attribute, Device, MemoryInfo, OpenError};
 pub use error::{Error, Result, silence_failed_drops};
 pub use event::Event;
 pub use graph::{CaptureMode, CaptureStatus, Graph, GraphExec, GraphMemory, Unfreed};
-pub use kernel::{Kernels, PTX_ORIGIN};
+pub use kernel::{Kernels, PTX, PTX_ORIGIN};
 pub use mapping::{MappedMemory, mapping_granularity_bytes};
 pub use pool::{MemoryPool, ReusePolicy};
 pub use stream::Stream;

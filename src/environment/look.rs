@@ -1,100 +1,16 @@
-//! What machine this is: the GPU and its settings, the driver, the host, the build.
-//!
-//! What a machine does not tell is `None`; nothing here fails.
+//! Looks at the machine. Nothing here fails.
 
-use crate::cuda::{Attribute, Device, PTX_ORIGIN};
+use super::{BuildFacts, DeviceFacts, Environment, GpuFacts, HostFacts, PoolFacts, ToolkitFacts};
+use crate::baseline::hexadecimal;
+use crate::cuda::{Attribute, Device, MemoryPool, PTX, PTX_ORIGIN, ReusePolicy};
 use crate::driver;
 use nvml_wrapper::Nvml;
 use nvml_wrapper::enum_wrappers::device::Clock;
-use serde::Serialize;
+use sha2::{Digest, Sha256};
 use std::fs;
 
-/// Everything that a result depends on.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Environment {
-    /// The device that is measured.
-    pub device: DeviceFacts,
-    /// What NVML says of the GPU; `None` on the host device and where NVML is not there.
-    pub gpu: Option<GpuFacts>,
-    /// The machine that submits the work.
-    pub host: HostFacts,
-    /// The program.
-    pub build: BuildFacts,
-}
-
-/// What the driver says of the device.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct DeviceFacts {
-    /// The driver's name for it; `host` for the host device.
-    pub name: String,
-    /// `GPU-...`, as nvidia-smi prints it.
-    pub uuid: Option<String>,
-    /// As `9.0`.
-    pub compute_capability: Option<String>,
-    /// Device memory.
-    pub memory_bytes: Option<usize>,
-    /// The user-mode driver's version, from the library that is bound.
-    pub driver_version: Option<String>,
-    /// The highest CUDA version that the driver supports, as `13.0`.
-    pub cuda_version: String,
-    /// Whether stream-ordered allocation works.
-    pub memory_pools: bool,
-    /// Whether managed memory works.
-    pub managed_memory: bool,
-    /// Whether virtual memory management works.
-    pub virtual_memory_management: bool,
-}
-
-/// What NVML says of the GPU.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct GpuFacts {
-    /// The kernel driver's version.
-    pub kernel_driver_version: Option<String>,
-    /// Error correction.
-    pub ecc_enabled: Option<bool>,
-    /// Multi-instance mode.
-    pub mig_enabled: Option<bool>,
-    /// Whether the driver stays loaded between programs.
-    pub persistence_mode: Option<bool>,
-    /// Power limit in watts.
-    pub power_limit_w: Option<u32>,
-    /// Highest multiprocessor clock in MHz.
-    pub sm_clock_max_mhz: Option<u32>,
-    /// Highest memory clock in MHz.
-    pub memory_clock_max_mhz: Option<u32>,
-    /// Present multiprocessor clock in MHz.
-    pub sm_clock_mhz: Option<u32>,
-    /// Temperature in degrees Celsius.
-    pub temperature_c: Option<u32>,
-    /// Other processes with a context on the GPU.
-    pub other_processes: Option<usize>,
-}
-
-/// The machine that submits the work.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct HostFacts {
-    /// `PRETTY_NAME` of the system.
-    pub os: Option<String>,
-    /// The kernel's release.
-    pub kernel: Option<String>,
-    /// The processor's model.
-    pub cpu: Option<String>,
-    /// Processors that this process may use.
-    pub cores: Option<usize>,
-    /// Whether the processor says that it is a virtual one.
-    pub virtualised: Option<bool>,
-}
-
-/// The program.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct BuildFacts {
-    /// poolbench's version.
-    pub version: &'static str,
-    /// Whether the program is optimised.
-    pub profile: &'static str,
-    /// Where the kernels' PTX came from.
-    pub ptx: &'static str,
-}
+/// Raised whenever a case measures something else under its old id.
+const CASE_DEFINITIONS: u32 = 1;
 
 impl Environment {
     /// Looks at the machine.
@@ -111,6 +27,8 @@ impl Environment {
             gpu,
             host: HostFacts::read(),
             build: BuildFacts::current(),
+            toolkit: ToolkitFacts::current(),
+            pool: PoolFacts::of(device),
         }
     }
 }
@@ -196,10 +114,66 @@ impl HostFacts {
 impl BuildFacts {
     fn current() -> BuildFacts {
         let profile = if cfg!(debug_assertions) { "debug" } else { "release" };
+        let known = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
         BuildFacts {
-            version: env!("CARGO_PKG_VERSION"),
-            profile,
-            ptx: PTX_ORIGIN,
+            version: String::from(env!("CARGO_PKG_VERSION")),
+            commit: known(env!("POOLBENCH_COMMIT")),
+            rustc: known(env!("POOLBENCH_RUSTC")),
+            profile: String::from(profile),
+            case_definitions: CASE_DEFINITIONS,
         }
+    }
+}
+
+impl ToolkitFacts {
+    fn current() -> ToolkitFacts {
+        let isa = PTX.lines().find_map(|line| line.strip_prefix(".version "));
+        ToolkitFacts {
+            ptx_origin: String::from(PTX_ORIGIN),
+            ptx_isa: isa.map(|isa| isa.trim().to_owned()),
+            ptx_sha256: ptx_sha256(PTX),
+        }
+    }
+}
+
+/// The hash of what a driver compiles. Comments and the line tables at the end name the folder of the
+/// build.
+fn ptx_sha256(ptx: &str) -> String {
+    let mut hash = Sha256::new();
+    let code = ptx
+        .lines()
+        .map(str::trim)
+        .take_while(|line| !line.starts_with(".section"))
+        .filter(|line| !line.is_empty() && ![".loc", ".file", "//"].iter().any(|start| line.starts_with(start)));
+    for line in code {
+        hash.update(line);
+        hash.update("\n");
+    }
+    hexadecimal(&hash.finalize())
+}
+
+impl PoolFacts {
+    fn of(device: &Device) -> Option<PoolFacts> {
+        let pool = MemoryPool::default_of(device).ok()?;
+        let policy = |policy| pool.reuse_policy(policy).ok();
+        Some(PoolFacts {
+            release_threshold_bytes: pool.release_threshold_bytes().ok()?,
+            reuse_follow_event_dependencies: policy(ReusePolicy::FollowEventDependencies)?,
+            reuse_allow_opportunistic: policy(ReusePolicy::AllowOpportunistic)?,
+            reuse_allow_internal_dependencies: policy(ReusePolicy::AllowInternalDependencies)?,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_hash_of_ptx_sees_code_and_no_folder() {
+        let plain = "// made here\n.version 6.3\nret;\n";
+        let with_lines = ".version 6.3\n.file 1 \"/a/b.cu\"\n.loc 1 2 3\nret;\n.section .debug_str\n{ .b8 47 }\n";
+        assert_eq!(ptx_sha256(plain), ptx_sha256(with_lines));
+        assert_ne!(ptx_sha256(plain), ptx_sha256(".version 6.3\nexit;\n"));
     }
 }
