@@ -14,6 +14,7 @@ pub mod driver;
 pub mod environment;
 pub mod measure;
 pub mod observation;
+pub mod recording;
 pub mod report;
 pub mod run_record;
 pub mod stats;

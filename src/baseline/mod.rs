@@ -21,6 +21,7 @@ pub use manifest::{FORMAT, Manifest, Settings, Skipped};
 pub use name::{BaselineName, InvalidName};
 pub use process::{ProcessRecord, RecordRequest};
 pub use write::{Existing, PARTIAL_PREFIX};
+pub(crate) use write::{put_in_place, write_synced};
 
 use std::path::Path;
 

@@ -1,7 +1,9 @@
 //! The command line: one file a subcommand.
 
 mod api_summary;
+mod bundle;
 mod doctor;
+mod record;
 mod trace;
 
 use clap::{Parser, Subcommand};
@@ -29,6 +31,10 @@ enum Command {
     ///
     /// The call log is on, so these are not the times that the benchmarks measure.
     ApiSummary(api_summary::Arguments),
+    /// Measures the whole suite in fresh processes, launch after launch, and writes a baseline.
+    Record(Box<record::Arguments>),
+    /// Collects poolbench and the bench executables in a folder, for a machine without Rust.
+    Bundle(bundle::Arguments),
     /// Says what an allocation trace holds.
     Trace(trace::Arguments),
 }
@@ -38,6 +44,8 @@ pub(crate) fn run() -> ExitCode {
     match Arguments::parse().command {
         Command::Doctor => doctor::run(),
         Command::ApiSummary(arguments) => api_summary::run(&arguments),
+        Command::Record(arguments) => record::run(&arguments),
+        Command::Bundle(arguments) => bundle::run(&arguments),
         Command::Trace(arguments) => trace::run(&arguments),
     }
 }

@@ -1,0 +1,143 @@
+//! From finished launches to a baseline.
+
+use super::error::RecordingError;
+use super::plan::{Plan, now};
+use super::state::FinishedLaunch;
+use crate::baseline::{Baseline, FORMAT, Launch, Manifest, Samples, Settings, Skipped};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A case is bound by the host where its device time is below this share of its wall time.
+const HOST_BOUND_BELOW: f64 = 0.5;
+
+/// The baseline of one side. A benchmark is in it if every launch measured it.
+pub(super) fn baseline_of(plan: &Plan, side: usize, all: &[FinishedLaunch]) -> Result<Baseline, RecordingError> {
+    let finished: Vec<&FinishedLaunch> = all.iter().filter(|finished| finished.side == side).collect();
+    let Some(first) = finished.first() else {
+        return Err(RecordingError::Nothing(String::from("no launch was recorded")));
+    };
+    let mut launches: Vec<Launch> = finished.iter().map(|finished| finished.launch.clone()).collect();
+    let reasons: BTreeMap<&str, &str> = finished
+        .iter()
+        .flat_map(|finished| &finished.skipped)
+        .map(|skip| (skip.id.as_str(), skip.reason.as_str()))
+        .collect();
+    let dropped = drop_incomplete(&mut launches, &reasons);
+    let benchmarks: Vec<String> = launches[0].samples.keys().cloned().collect();
+    let mut skipped: BTreeMap<String, String> = reasons
+        .into_iter()
+        .map(|(id, reason)| (id.to_owned(), reason.to_owned()))
+        .collect();
+    skipped.extend(dropped);
+    let planned = &plan.sides[side];
+    let manifest = Manifest {
+        format: FORMAT,
+        name: plan.baseline_name(side)?.to_string(),
+        created: now(),
+        complete: true,
+        environment: planned.environment.clone(),
+        settings: Settings {
+            label: planned.treatment.label.clone(),
+            injected_fault: planned.treatment.fault.clone(),
+            repeated: finished.iter().map(|finished| finished.repeated).sum(),
+            ..plan.settings.clone()
+        },
+        host_bound: host_bound(first, &benchmarks),
+        skipped: not_measured(skipped, &benchmarks),
+        launches: launches.len() as u64,
+        observations: first
+            .observations
+            .iter()
+            .filter(|(id, _)| benchmarks.binary_search(id).is_ok())
+            .map(|(id, observation)| (id.clone(), *observation))
+            .collect(),
+        sha256: BTreeMap::new(),
+        benchmarks,
+    };
+    Ok(Baseline { manifest, launches })
+}
+
+/// A baseline with the launches of another session. Launches of the same session that it has already, from
+/// a run that was killed at the very end, are not taken twice.
+pub(super) fn appended(mut existing: Baseline, session: Baseline) -> Baseline {
+    let ours: BTreeSet<String> = session.launches.iter().map(|launch| launch.session.clone()).collect();
+    let had_it = existing.launches.iter().any(|launch| ours.contains(&launch.session));
+    existing.launches.retain(|launch| !ours.contains(&launch.session));
+    existing.launches.extend(session.launches);
+    let known = existing.manifest.skipped.iter().chain(&session.manifest.skipped);
+    let mut skipped: BTreeMap<String, String> = known.map(|skip| (skip.id.clone(), skip.reason.clone())).collect();
+    let reasons = skipped.clone();
+    let reasons = reasons
+        .iter()
+        .map(|(id, reason)| (id.as_str(), reason.as_str()))
+        .collect();
+    skipped.extend(drop_incomplete(&mut existing.launches, &reasons));
+    let manifest = &mut existing.manifest;
+    manifest.benchmarks = existing.launches[0].samples.keys().cloned().collect();
+    let is_kept = |id: &String| manifest.benchmarks.binary_search(id).is_ok();
+    manifest.host_bound.retain(is_kept);
+    manifest.observations = session.manifest.observations;
+    manifest.observations.retain(|id, _| is_kept(id));
+    manifest.skipped = not_measured(skipped, &manifest.benchmarks);
+    if !had_it {
+        manifest.settings.repeated += session.manifest.settings.repeated;
+    }
+    manifest.created = session.manifest.created;
+    manifest.launches = existing.launches.len() as u64;
+    existing
+}
+
+/// Takes out what not every launch measured, and says why.
+fn drop_incomplete(launches: &mut [Launch], reasons: &BTreeMap<&str, &str>) -> BTreeMap<String, String> {
+    let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+    for id in launches.iter().flat_map(|launch| launch.samples.keys()) {
+        *counts.entry(id.clone()).or_default() += 1;
+    }
+    let total = launches.len();
+    counts.retain(|_, count| *count < total);
+    for launch in launches {
+        launch.samples.retain(|id, _| !counts.contains_key(id));
+    }
+    let why = |(id, count): (String, usize)| {
+        let reason = reasons.get(id.as_str()).unwrap_or(&"the others gave no reason");
+        let reason = format!("measured in {count} of {total} launches: {reason}");
+        (id, reason)
+    };
+    counts.into_iter().map(why).collect()
+}
+
+fn not_measured(skipped: BTreeMap<String, String>, benchmarks: &[String]) -> Vec<Skipped> {
+    let skipped = skipped.into_iter().map(|(id, reason)| Skipped { id, reason });
+    skipped
+        .filter(|skip| benchmarks.binary_search(&skip.id).is_err())
+        .collect()
+}
+
+/// The ids whose device time is below half of their wall time. Where nobody could measure the device time,
+/// nothing is claimed.
+fn host_bound(first: &FinishedLaunch, benchmarks: &[String]) -> Vec<String> {
+    let is_bound = |id: &&String| {
+        let device = first.device_time_ns.get(*id).copied();
+        let wall = first.launch.samples.get(*id).and_then(median_time_ns);
+        device
+            .zip(wall)
+            .is_some_and(|(device, wall)| device < HOST_BOUND_BELOW * wall)
+    };
+    benchmarks.iter().filter(is_bound).cloned().collect()
+}
+
+/// The median time of an iteration over the samples of a launch; `None` without samples.
+fn median_time_ns(samples: &Samples) -> Option<f64> {
+    let mut times: Vec<f64> = samples
+        .times_ns
+        .iter()
+        .zip(&samples.iters)
+        .map(|(time_ns, iterations)| time_ns / iterations)
+        .collect();
+    times.sort_by(f64::total_cmp);
+    let middle = times.len() / 2;
+    if times.len() % 2 == 1 {
+        return Some(times[middle]);
+    }
+    let below = middle.checked_sub(1)?;
+    Some(f64::midpoint(times[below], times[middle]))
+}
