@@ -3,6 +3,7 @@
 use crate::case::{BenchmarkId, InvalidPart, Size};
 use crate::cuda::{self, Device};
 use crate::driver::log::{self, Phase};
+use crate::kernel_work::KernelWork;
 pub use crate::observation::{CallTimes, Observation, Replay, Reserved, Reuse};
 use std::time::{Duration, Instant};
 use thiserror::Error;
@@ -25,6 +26,12 @@ pub trait Case {
     /// What the buffers of one whole loop add up to.
     fn loop_bytes(&self) -> u64 {
         (self.size().as_bytes() as u64).saturating_mul(self.iterations_per_loop())
+    }
+
+    /// The kernels of one loop, from which the device's share of the time follows; `None` for a case
+    /// without kernels, whose time is all the host's.
+    fn kernel_work(&self) -> Option<KernelWork> {
+        None
     }
 
     /// Allocates what the case needs, outside the measured time.
@@ -86,12 +93,14 @@ pub enum Failure {
         free_bytes: usize,
     },
     /// One loop takes so long that the case cannot be measured in its time.
-    #[error("one loop of {iterations} iterations would take {:.1} s, more than the {:.0} s that a loop may take", loop_time.as_secs_f64(), LOOP_TIME_MAX.as_secs_f64())]
+    #[error("one loop of {iterations} iterations would take {:.1} s, more than the {:.1} s that a loop may take", loop_time.as_secs_f64(), limit.as_secs_f64())]
     TooSlow {
         /// Iterations of the loop.
         iterations: u64,
         /// Estimated from one iteration.
         loop_time: Duration,
+        /// What it may take.
+        limit: Duration,
     },
     /// One loop goes through more memory than the host device can in the case's time.
     #[error(
@@ -221,12 +230,21 @@ pub const HOST_LOOP_SIZE_MAX: Size = Size::mib(1024);
 ///
 /// See [`Failure::is_skip`] for what is a skip here; afterwards, nothing is.
 pub fn prepare(case: &dyn Case, device: &Device) -> Result<Box<dyn Workload>, Failure> {
+    prepare_within(case, device, LOOP_TIME_MAX)
+}
+
+/// Prepares a case whose loop may take this long at most; see [`prepare`].
+///
+/// # Errors
+///
+/// As [`prepare`].
+pub fn prepare_within(case: &dyn Case, device: &Device, limit: Duration) -> Result<Box<dyn Workload>, Failure> {
     let loop_bytes = case.loop_bytes();
     if device.is_host() && loop_bytes > HOST_LOOP_SIZE_MAX.as_bytes() as u64 {
         return Err(Failure::TooSlowOnHost { loop_bytes });
     }
     let mut workload = case.prepare(device)?;
-    let proven = prove(workload.as_mut());
+    let proven = prove(workload.as_mut(), limit);
     match proven {
         Ok(()) => Ok(workload),
         Err(failure) => {
@@ -237,13 +255,17 @@ pub fn prepare(case: &dyn Case, device: &Device) -> Result<Box<dyn Workload>, Fa
     }
 }
 
-fn prove(workload: &mut dyn Workload) -> Result<(), Failure> {
+fn prove(workload: &mut dyn Workload, limit: Duration) -> Result<(), Failure> {
     let iterations = workload.iterations_per_loop();
     let loop_time = workload
         .trial()?
         .saturating_mul(u32::try_from(iterations).unwrap_or(u32::MAX));
-    if loop_time > LOOP_TIME_MAX {
-        return Err(Failure::TooSlow { iterations, loop_time });
+    if loop_time > limit {
+        return Err(Failure::TooSlow {
+            iterations,
+            loop_time,
+            limit,
+        });
     }
     workload.run(1)?;
     workload.check().map(drop)

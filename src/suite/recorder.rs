@@ -1,0 +1,186 @@
+//! A bench executable under `poolbench record`: which cases, in which order, and what is kept of them.
+
+use super::SuiteError;
+use crate::baseline::criterion_home::SavedSample;
+use crate::baseline::{ProbeTimes, ProcessRecord, RecordRequest, Samples, Skipped};
+use crate::case::BenchmarkId;
+use crate::cuda::{self, Device};
+use crate::environment::{Environment, Monitor};
+use crate::host_probe::{HostProbe, Reading};
+use crate::kernel_work::KernelWork;
+use crate::measure::{Case, LOOP_TIME_MAX};
+use crate::observation::Observation;
+use crate::whole_file;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// What this process was asked to record, and has so far.
+pub(super) struct Recorder {
+    request: RecordRequest,
+    record: ProcessRecord,
+    monitor: Monitor,
+    probe: Option<HostProbe>,
+    /// Readings beside Criterion's calls of the present case, warm-up included.
+    readings: Vec<Reading>,
+    device_time_us: HashMap<KernelWork, f64>,
+}
+
+/// The request that the environment names, if any.
+pub(super) fn request() -> Result<Option<RecordRequest>, SuiteError> {
+    let Some(path) = std::env::var_os(RecordRequest::VARIABLE).filter(|path| !path.is_empty()) else {
+        return Ok(None);
+    };
+    let path = PathBuf::from(path);
+    let unreadable = |reason: String| SuiteError::RecordRequest {
+        path: path.clone(),
+        reason,
+    };
+    let bytes = std::fs::read(&path).map_err(|error| unreadable(error.to_string()))?;
+    serde_json::from_slice(&bytes)
+        .map(Some)
+        .map_err(|error| unreadable(error.to_string()))
+}
+
+impl Recorder {
+    pub(super) fn new(bench: &str, request: RecordRequest, device: &Device) -> Result<Recorder, SuiteError> {
+        let environment = Environment::of(device);
+        // After the device was opened: the driver's own threads are not to share the processor.
+        if let Some(processor) = request.processor {
+            pin_to(processor).map_err(|error| SuiteError::Pin { processor, error })?;
+        }
+        Ok(Recorder {
+            monitor: Monitor::of(environment.device.uuid.as_deref()),
+            probe: request.probes.then(HostProbe::new),
+            readings: Vec::new(),
+            device_time_us: HashMap::new(),
+            record: ProcessRecord {
+                bench: bench.to_owned(),
+                environment,
+                samples: BTreeMap::new(),
+                device_time_ns: BTreeMap::new(),
+                observations: BTreeMap::new(),
+                skipped: Vec::new(),
+            },
+            request,
+        })
+    }
+
+    /// Whether the request wants this case.
+    pub(super) fn wants(&self, id: &BenchmarkId) -> bool {
+        let only: Option<&BTreeSet<String>> = self.request.only.as_ref();
+        only.is_none_or(|only| only.contains(&id.to_string()))
+    }
+
+    /// What a loop may take. Which ids are recorded is decided once: cases that are asked for by name
+    /// are not left out because the host was slow for a moment.
+    pub(super) fn loop_time_max(&self) -> Duration {
+        if self.request.only.is_some() {
+            return LOOP_TIME_MAX;
+        }
+        Duration::try_from_secs_f64(self.request.loop_time_max_s).unwrap_or(LOOP_TIME_MAX)
+    }
+
+    /// A case begins.
+    pub(super) fn begin(&mut self) {
+        self.readings.clear();
+    }
+
+    /// Reads the host's speed, where that was asked for.
+    pub(super) fn read_probe(&mut self) -> Option<Reading> {
+        self.probe.as_mut().map(HostProbe::read)
+    }
+
+    /// Keeps the readings before and after one of Criterion's calls.
+    pub(super) fn keep(&mut self, before: Option<Reading>, after: Option<Reading>) {
+        self.readings
+            .extend(before.zip(after).map(|(before, after)| before.mean(after)));
+    }
+
+    /// Keeps a case that was measured; `saved` is what Criterion saved of it.
+    pub(super) fn add(
+        &mut self,
+        id: &BenchmarkId,
+        case: &dyn Case,
+        saved: Option<SavedSample>,
+        observation: Observation,
+    ) -> cuda::Result<()> {
+        let Some(saved) = saved else {
+            self.skip(id, String::from("Criterion saved no sample of it"));
+            return Ok(());
+        };
+        let mut flags = self.monitor.glance().flags();
+        flags.sort_unstable();
+        // Criterion's last calls are the samples; those before warmed up.
+        let probe_ns = self.readings.len().checked_sub(saved.iters.len()).map(|warm_up| {
+            let readings = &self.readings[warm_up..];
+            ProbeTimes {
+                syscall: readings.iter().map(|reading| reading.syscall_ns).collect(),
+                memory: readings.iter().map(|reading| reading.memory_ns).collect(),
+            }
+        });
+        let samples = Samples {
+            iters: saved.iters,
+            times_ns: saved.times,
+            probe_ns: probe_ns.filter(|_| self.probe.is_some()),
+            flags,
+        };
+        if let Err(reason) = samples.check() {
+            self.skip(id, format!("Criterion's samples are no measurements: {reason}"));
+            return Ok(());
+        }
+        if self.request.device_times {
+            let time_us = self.device_time_us(case)?;
+            self.record.device_time_ns.insert(id.to_string(), time_us * 1e3);
+        }
+        self.record.samples.insert(id.to_string(), samples);
+        self.record.observations.insert(id.to_string(), observation);
+        Ok(())
+    }
+
+    /// Device time of one iteration; cases of the same kernels share one measurement.
+    fn device_time_us(&mut self, case: &dyn Case) -> cuda::Result<f64> {
+        let Some(work) = case.kernel_work() else {
+            return Ok(0.0);
+        };
+        if let Some(time_us) = self.device_time_us.get(&work) {
+            return Ok(*time_us);
+        }
+        let time_us = work.device_time_us()?;
+        self.device_time_us.insert(work, time_us);
+        Ok(time_us)
+    }
+
+    /// Keeps a case that was skipped.
+    pub(super) fn skip(&mut self, id: &BenchmarkId, reason: String) {
+        self.record.skipped.push(Skipped {
+            id: id.to_string(),
+            reason,
+        });
+    }
+
+    /// The seed of the order of cases.
+    pub(super) fn order_seed(&self) -> u64 {
+        self.request.order_seed
+    }
+
+    /// Where the record goes.
+    pub(super) fn output(&self) -> &Path {
+        &self.request.output
+    }
+
+    /// Writes the record, whole or not at all.
+    pub(super) fn write(&self) -> std::io::Result<()> {
+        whole_file::write(&self.request.output, &serde_json::to_vec(&self.record)?)
+    }
+}
+
+/// Pins the calling thread to one processor.
+fn pin_to(processor: usize) -> std::io::Result<()> {
+    if processor >= rustix::thread::CpuSet::MAX_CPU {
+        return Err(std::io::Error::other("no such processor"));
+    }
+    let mut set = rustix::thread::CpuSet::new();
+    set.set(processor);
+    Ok(rustix::thread::sched_setaffinity(None, &set)?)
+}
