@@ -11,8 +11,8 @@ pub(super) struct Arguments {
     #[arg(value_name = "DIR")]
     folder: PathBuf,
     /// The profile that cargo builds everything in.
-    #[arg(long, hide = true)]
-    profile: Option<String>,
+    #[arg(long, default_value = "release", hide = true)]
+    profile: String,
 }
 
 pub(super) fn run(arguments: &Arguments) -> ExitCode {
@@ -33,5 +33,5 @@ pub(super) fn run(arguments: &Arguments) -> ExitCode {
 }
 
 fn make(arguments: &Arguments) -> Result<usize, RecordingError> {
-    Bundle::make(&arguments.folder, arguments.profile.as_deref(), &interrupt()?)
+    Bundle::make(&arguments.folder, &arguments.profile, &interrupt()?)
 }

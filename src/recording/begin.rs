@@ -2,20 +2,20 @@
 //! anything is measured.
 
 use super::destination::{check_names, check_writable, existing_for};
-use super::differences::{beside_the_driver, difference_lines, same_machine};
+use super::differences::{difference_lines, same_machine};
 use super::error::RecordingError;
 use super::executables::{Executable, ExecutableIdentity};
 use super::interrupt::Interrupt;
 use super::lock::Lock;
+use super::look::look;
 use super::options::{Intent, LAUNCHES, Options};
-use super::plan::{Destination, FORMAT, Plan, Side, Treatment, baseline_name, boot_id, now, session};
-use super::process::{Starter, Task};
+use super::plan::{Destination, FORMAT, Plan, Treatment, baseline_name, boot_id, now, session};
+use super::process::Starter;
 use super::progress::Progress;
 use super::state::{State, recordings_folder};
 use crate::baseline::{BaselineName, FOLDER, Settings};
 use crate::environment::Environment;
 use sha2::{Digest, Sha256};
-use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
@@ -76,7 +76,12 @@ impl Setting<'_> {
             lock = Some(self.take_name(name, destination)?);
         }
         let executables = self.options.source.executables(self.interrupt)?;
-        let (mut sides, device_lines) = self.look(&executables, lock.as_ref(), self.treatments())?;
+        let mut settings = self.options.settings();
+        let (mut sides, device_lines) = look(
+            &self.starter(lock.as_ref(), &settings),
+            &executables[0],
+            self.treatments(),
+        )?;
         let name = match &self.options.name {
             Some(name) => name.clone(),
             None => self.default_name(&sides[0].environment),
@@ -85,7 +90,6 @@ impl Setting<'_> {
             Some(lock) => lock,
             None => self.take_name(&name, destination)?,
         };
-        let mut settings = self.options.settings();
         if destination == Destination::Append {
             for side in &mut sides {
                 let name = baseline_name(&name, side.treatment.label.as_deref())?;
@@ -136,7 +140,11 @@ impl Setting<'_> {
             &name,
             executable_differences(&state.plan.executables, &identities(&executables)),
         )?;
-        let (sides, device_lines) = self.look(&executables, Some(&lock), treatments_of(&state.plan))?;
+        let (sides, device_lines) = look(
+            &self.starter(Some(&lock), &state.plan.settings),
+            &executables[0],
+            treatments_of(&state.plan),
+        )?;
         for (recorded, here) in state.plan.sides.iter().zip(&sides) {
             let differences = same_machine(&recorded.environment, &here.environment);
             self.refuse_differences(&name, difference_lines(&differences, "when it began", "now"))?;
@@ -239,6 +247,15 @@ impl Setting<'_> {
         name.to_string()
     }
 
+    fn starter<'b>(&'b self, lock: Option<&'b Lock>, settings: &'b Settings) -> Starter<'b> {
+        Starter {
+            scratch: self.scratch,
+            lock,
+            interrupt: self.interrupt,
+            settings,
+        }
+    }
+
     /// What the sides run under. Whoever set the variable injects its fault into everything that is started.
     fn treatments(&self) -> Vec<Treatment> {
         let inherited = std::env::var("POOLBENCH_FAULT").ok();
@@ -252,86 +269,10 @@ impl Setting<'_> {
         }
         treatments
     }
-
-    /// Looks at the machine as each side's processes see it: a process that measures nothing.
-    fn look(
-        &self,
-        executables: &[Executable],
-        lock: Option<&Lock>,
-        treatments: Vec<Treatment>,
-    ) -> Result<(Vec<Side>, Vec<String>), RecordingError> {
-        let settings = self.options.settings();
-        let starter = Starter {
-            scratch: self.scratch,
-            lock,
-            interrupt: self.interrupt,
-            settings: &settings,
-        };
-        let nothing = Task {
-            order_seed: 0,
-            only: Some(BTreeSet::new()),
-            loop_time_max_s: settings.loop_time_max_s,
-            device_times: false,
-        };
-        let (mut sides, mut device_lines) = (Vec::new(), Vec::new());
-        for treatment in treatments {
-            let seen = starter
-                .run(&executables[0], &treatment, &nothing)
-                .map_err(|error| of_library(error, &treatment))?;
-            if treatment.libcuda.is_some() && seen.record.environment.device.name == "host" {
-                return Err(of_library(
-                    RecordingError::Nothing(String::from(
-                        "reports no device, and the host device has no driver to compare",
-                    )),
-                    &treatment,
-                ));
-            }
-            device_lines.push(seen.device_line);
-            sides.push(Side {
-                treatment,
-                environment: seen.record.environment,
-                only: None,
-            });
-        }
-        if let [first, second] = sides.as_slice() {
-            let differences = beside_the_driver(&first.environment, &second.environment);
-            if !differences.is_empty() {
-                return Err(RecordingError::Differs {
-                    what: String::from("the two sides differ in more than the driver"),
-                    differences: difference_lines(&differences, "on the first side", "on the second"),
-                });
-            }
-        }
-        Ok((sides, device_lines))
-    }
 }
 
 fn treatments_of(plan: &Plan) -> Vec<Treatment> {
     plan.sides.iter().map(|side| side.treatment.clone()).collect()
-}
-
-/// Names the library in the failure of a process that binds it, whichever executable that was.
-fn of_library(error: RecordingError, treatment: &Treatment) -> RecordingError {
-    let (Some(label), Some(library)) = (&treatment.label, &treatment.libcuda) else {
-        return match error {
-            // The line says all; the executable has printed nothing else.
-            RecordingError::Process { bench, reason, .. } => RecordingError::Process {
-                bench,
-                reason,
-                output: String::new(),
-            },
-            error => error,
-        };
-    };
-    let reason = match error {
-        RecordingError::Process { reason, .. } | RecordingError::Nothing(reason) => reason,
-        error => return error,
-    };
-    RecordingError::Process {
-        bench: format!("--libcuda {label}={}", library.display()),
-        reason,
-        output: String::new(),
-    }
 }
 
 fn identities(executables: &[Executable]) -> Vec<ExecutableIdentity> {

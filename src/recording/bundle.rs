@@ -1,7 +1,7 @@
 //! A folder that holds poolbench and its bench executables, for a machine without Rust.
 
 use super::error::RecordingError;
-use super::executables::{Executable, ExecutableIdentity, build_benches, build_command};
+use super::executables::{Executable, ExecutableIdentity, build_all};
 use super::interrupt::Interrupt;
 use crate::baseline::{Existing, PARTIAL_PREFIX, put_in_place, write_synced};
 use serde::{Deserialize, Serialize};
@@ -36,10 +36,9 @@ impl Bundle {
     ///
     /// A build that fails, a folder that holds something else than an older bundle, or the operating
     /// system's refusal.
-    pub fn make(folder: &Path, profile: Option<&str>, interrupt: &Interrupt) -> Result<usize, RecordingError> {
+    pub fn make(folder: &Path, profile: &str, interrupt: &Interrupt) -> Result<usize, RecordingError> {
         Bundle::check_place(folder)?;
-        let executables = build_benches(profile.unwrap_or("bench"), interrupt)?;
-        let command = build_command(profile.unwrap_or("release"), interrupt)?;
+        let (executables, command) = build_all(profile, interrupt)?;
         Bundle::write(folder, &executables, Some(&command))?;
         Ok(executables.len())
     }

@@ -72,10 +72,28 @@ impl Source {
 }
 
 /// Builds the suite's benches.
-pub(super) fn build_benches(profile: &str, interrupt: &Interrupt) -> Result<Vec<Executable>, RecordingError> {
-    let messages = cargo(&["bench", "--no-run", "--profile", profile], interrupt)?;
+fn build_benches(profile: &str, interrupt: &Interrupt) -> Result<Vec<Executable>, RecordingError> {
+    benches(&cargo(&["bench", "--no-run", "--profile", profile], interrupt)?)
+}
+
+/// Builds the suite's benches and the command, and returns where that is. In one go: apart, cargo would
+/// build what both need twice, with and without the features of the tests.
+pub(super) fn build_all(profile: &str, interrupt: &Interrupt) -> Result<(Vec<Executable>, PathBuf), RecordingError> {
+    let arguments = ["build", "--benches", "--bin", "poolbench", "--profile", profile];
+    let messages = cargo(&arguments, interrupt)?;
+    let is_command = |message: &&Artifact| message.target.kind == ["bin"] && message.target.name == "poolbench";
+    let command = messages
+        .iter()
+        .find(is_command)
+        .and_then(|message| message.executable.clone());
+    let missing = || RecordingError::Executables(String::from("cargo build did not say where poolbench is"));
+    Ok((benches(&messages)?, command.ok_or_else(missing)?))
+}
+
+/// The suite's benches among what cargo built.
+fn benches(messages: &[Artifact]) -> Result<Vec<Executable>, RecordingError> {
     let mut executables = Vec::new();
-    for message in &messages {
+    for message in messages {
         if message.target.kind == ["bench"]
             && message.target.required_features.is_empty()
             && let Some(path) = &message.executable
@@ -85,22 +103,11 @@ pub(super) fn build_benches(profile: &str, interrupt: &Interrupt) -> Result<Vec<
     }
     if executables.is_empty() {
         return Err(RecordingError::Executables(String::from(
-            "cargo bench --no-run built no bench executable",
+            "cargo built no bench executable",
         )));
     }
     executables.sort_by(|a, b| a.identity.cmp(&b.identity));
     Ok(executables)
-}
-
-/// Builds the command itself, and returns where it is.
-pub(super) fn build_command(profile: &str, interrupt: &Interrupt) -> Result<PathBuf, RecordingError> {
-    let messages = cargo(&["build", "--bin", "poolbench", "--profile", profile], interrupt)?;
-    let built = messages
-        .into_iter()
-        .find(|message| message.target.kind == ["bin"] && message.target.name == "poolbench");
-    built
-        .and_then(|message| message.executable)
-        .ok_or_else(|| RecordingError::Executables(String::from("cargo build did not say where poolbench is")))
 }
 
 /// What cargo says of a finished artifact.

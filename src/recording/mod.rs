@@ -16,6 +16,7 @@ mod executables;
 mod interrupt;
 mod launch;
 mod lock;
+mod look;
 mod options;
 mod plan;
 mod process;

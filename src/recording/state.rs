@@ -5,8 +5,9 @@
 
 use super::error::RecordingError;
 use super::plan::{FORMAT, Plan};
-use crate::baseline::{Launch, PARTIAL_PREFIX, Skipped, write_synced};
+use crate::baseline::{Launch, Skipped};
 use crate::observation::Observation;
+use crate::whole_file;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
@@ -76,9 +77,7 @@ impl State {
         let file = File::create_new(&launches).map_err(|error| RecordingError::file(&launches, error))?;
         let begun = (|| {
             // The plan comes last and at once: a folder without one holds no recording.
-            let partial = folder.join(format!("{PARTIAL_PREFIX}{PLAN}"));
-            write_synced(&partial, &serde_json::to_vec_pretty(&plan)?)?;
-            fs::rename(&partial, folder.join(PLAN))?;
+            whole_file::write(&folder.join(PLAN), &serde_json::to_vec_pretty(&plan)?)?;
             File::open(folder)?.sync_all()
         })();
         if let Err(error) = begun {
