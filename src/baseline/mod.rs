@@ -5,7 +5,9 @@
 //! and what is cut short, edited or of another format is refused ([`Baseline::read`]).
 
 pub mod criterion_home;
+mod difference;
 mod error;
+mod input;
 mod launch;
 mod manifest;
 mod name;
@@ -15,7 +17,9 @@ mod side;
 mod unique;
 mod write;
 
+pub use difference::{Difference, DifferenceKind, environment_differences, settings_differences};
 pub use error::BaselineError;
+pub use input::{Input, InputKind, KnownSpread, LeftOut};
 pub use launch::{Launch, ProbeTimes, Samples};
 pub use manifest::{FORMAT, Manifest, Settings, Skipped};
 pub use name::{BaselineName, InvalidName};

@@ -3,11 +3,17 @@
 mod api_summary;
 mod break_even;
 mod call_times;
+mod comparison;
+mod note;
+mod printable;
 mod replay;
 mod table;
 
 pub use api_summary::{api_summary_json, api_summary_table};
 pub use break_even::{BreakEven, Point, break_even, break_even_lines, points};
 pub use call_times::call_times_table;
+pub use comparison::{CompareRequest, Compared, Conclusion, Incomparable, SideSummary};
+pub use note::{Note, Which};
+pub use printable::Printable;
 pub use replay::REPLAY_COLUMNS;
 pub use table::{Column, comparison_table};
