@@ -1,7 +1,9 @@
 //! The command line: one file a subcommand.
 
 mod api_summary;
+mod compare;
 mod doctor;
+mod output;
 mod trace;
 
 use clap::{Parser, Subcommand};
@@ -29,6 +31,8 @@ enum Command {
     ///
     /// The call log is on, so these are not the times that the benchmarks measure.
     ApiSummary(api_summary::Arguments),
+    /// Says what changed between two recordings of the benchmarks.
+    Compare(compare::Arguments),
     /// Says what an allocation trace holds.
     Trace(trace::Arguments),
 }
@@ -38,6 +42,7 @@ pub(crate) fn run() -> ExitCode {
     match Arguments::parse().command {
         Command::Doctor => doctor::run(),
         Command::ApiSummary(arguments) => api_summary::run(&arguments),
+        Command::Compare(arguments) => compare::run(&arguments),
         Command::Trace(arguments) => trace::run(&arguments),
     }
 }

@@ -1,10 +1,10 @@
 //! Tables for people, and the same for programs.
 
 mod api_summary;
+mod ascii_json;
 mod break_even;
 mod call_times;
 mod comparison;
-mod note;
 mod printable;
 mod replay;
 mod table;
@@ -12,8 +12,10 @@ mod table;
 pub use api_summary::{api_summary_json, api_summary_table};
 pub use break_even::{BreakEven, Point, break_even, break_even_lines, points};
 pub use call_times::call_times_table;
-pub use comparison::{CompareRequest, Compared, Conclusion, Incomparable, SideSummary};
-pub use note::{Note, Which};
+pub use comparison::{
+    COMMENT_BYTES_MAX, CompareRequest, Compared, Conclusion, Incomparable, Note, SideSummary, Which, class_name,
+    comparison_json, comparison_markdown, comparison_text, verdict_name, verdict_reason,
+};
 pub use printable::Printable;
 pub use replay::REPLAY_COLUMNS;
 pub use table::{Column, comparison_table};
