@@ -1,8 +1,11 @@
 //! The command line: one file a subcommand.
 
 mod api_summary;
+mod calibrate;
 mod compare;
 mod doctor;
+mod install;
+mod list;
 mod output;
 mod trace;
 
@@ -33,6 +36,12 @@ enum Command {
     ApiSummary(api_summary::Arguments),
     /// Says what changed between two recordings of the benchmarks.
     Compare(compare::Arguments),
+    /// Says how often the comparison would raise a false alarm on a baseline's own noise, and what it can find.
+    Calibrate(calibrate::Arguments),
+    /// Lists the baselines.
+    List(list::Arguments),
+    /// Makes a baseline available to `cargo bench -- --baseline NAME` and critcmp.
+    Install(install::Arguments),
     /// Says what an allocation trace holds.
     Trace(trace::Arguments),
 }
@@ -43,6 +52,9 @@ pub(crate) fn run() -> ExitCode {
         Command::Doctor => doctor::run(),
         Command::ApiSummary(arguments) => api_summary::run(&arguments),
         Command::Compare(arguments) => compare::run(&arguments),
+        Command::Calibrate(arguments) => calibrate::run(&arguments),
+        Command::List(arguments) => list::run(&arguments),
+        Command::Install(arguments) => install::run(&arguments),
         Command::Trace(arguments) => trace::run(&arguments),
     }
 }

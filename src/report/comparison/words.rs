@@ -311,7 +311,11 @@ fn spread_line(known: Option<&KnownSpread>) -> String {
         Some(known) => format!(
             "spread between sessions of this machine: {} (from {} in {})",
             spreads(&known.spread),
-            count(known.pairs, "pair of session"),
+            if known.pairs == 1 {
+                String::from("one pair of sessions")
+            } else {
+                format!("{} pairs of sessions", known.pairs)
+            },
             known.baselines.join(", ")
         ),
         None => format!(
