@@ -6,6 +6,7 @@ mod break_even;
 mod calibration;
 mod call_times;
 mod comparison;
+mod count;
 mod inventory;
 mod printable;
 mod replay;

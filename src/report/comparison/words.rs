@@ -3,6 +3,7 @@
 use super::{Compared, Conclusion, SideSummary};
 use crate::baseline::KnownSpread;
 use crate::report::Printable;
+use crate::report::count::count;
 use crate::stats::{
     CommonShift, Correction, Direction, Effect, Finding, Inconclusive, Options, Renaming, SessionSpread, SkipReason,
     Verdict, Warning,
@@ -41,17 +42,6 @@ pub fn verdict_reason(verdict: &Verdict) -> Option<String> {
         Verdict::Skipped(SkipReason::Invalid(reason)) => Some(Printable(&reason.to_string()).to_string()),
         _ => None,
     }
-}
-
-pub(super) fn count(number: usize, one: &str) -> String {
-    let plural = if number == 1 {
-        ""
-    } else if one.ends_with('h') {
-        "es"
-    } else {
-        "s"
-    };
-    format!("{number} {one}{plural}")
 }
 
 /// A ratio as a change: `+3.1 %`.
