@@ -129,7 +129,12 @@ impl CalibrationReport {
 }
 
 fn percent(share: Option<f64>) -> String {
-    share.map_or_else(|| String::from("-"), |share| format!("{:.1} %", 100.0 * share))
+    let shown = |share: f64| {
+        // One alarm among thirty thousand is not none.
+        let decimals = if share > 0.0 && share < 0.001 { 3 } else { 1 };
+        format!("{:.decimals$} %", 100.0 * share)
+    };
+    share.map_or_else(|| String::from("-"), shown)
 }
 
 fn proportion(proportion: &Proportion) -> String {
@@ -163,17 +168,21 @@ pub fn calibration_text(report: &CalibrationReport) -> String {
         count(report.plan.splits, "time"),
         report.plan.seed
     );
-    let _ = writeln!(text, "false alarms, halves    {}", proportion(&calibration.alarming));
-    let _ = writeln!(text, "false alarms, benchmarks {}", proportion(&calibration.alarms));
     let _ = writeln!(
         text,
-        "common shifts declared  {}",
+        "halves with a false alarm    {}",
+        proportion(&calibration.alarming)
+    );
+    let _ = writeln!(text, "benchmarks falsely alarming  {}", proportion(&calibration.alarms));
+    let _ = writeln!(
+        text,
+        "common shifts declared       {}",
         proportion(&calibration.common_shifts)
     );
     for (factor, power) in &report.power {
         let _ = writeln!(
             text,
-            "wrong among those found {}, at {} on a tenth of the benchmarks",
+            "wrong among the found        {}, with {} on a tenth of the benchmarks",
             proportion(&power.false_discoveries),
             change(*factor)
         );

@@ -6,13 +6,16 @@ use super::{SHARED, sides};
 use serde_json::Value;
 use std::fs;
 
+/// Makes two environments differ.
+type Edit = fn(&mut poolbench::environment::Environment);
+
 #[test]
 fn sides_that_measured_different_things_are_refused_one_by_one() {
     let desk = Desk::new();
     let cases = suite();
     let recording = [Recording::new("s", 8, 0.0)];
     desk.keep("old", recorded(&cases, &recording, "1", 1));
-    let edits: [(&str, fn(&mut poolbench::environment::Environment)); 5] = [
+    let edits: [(&str, Edit); 5] = [
         ("device NVIDIA H200 against host", |it| {
             it.device.name = String::from("host")
         }),
@@ -170,4 +173,57 @@ fn a_file_is_written_whole_or_not_at_all() {
         .collect();
     names.sort();
     assert_eq!(names, ["criterion-baselines", "folder", "report.json"]);
+}
+
+/// An edit that the hash does not show.
+fn planted(edit: impl Fn(&mut poolbench::baseline::Baseline)) -> String {
+    let desk = Desk::new();
+    sides(&desk, &suite()[..4], 4, SHARED, |_| 1.0);
+    let mut edited = recorded(&suite()[..4], &[Recording::new("s", 4, 0.0)], "2", 2);
+    edit(&mut edited);
+    desk.keep("new", edited);
+    desk.poolbench(&["compare", "old", "new"]).refused(3).to_owned()
+}
+
+#[test]
+fn numbers_that_are_no_measurements_are_one_line_and_exit_3() {
+    let id = suite()[0].id.to_string();
+    // JSON has no NaN: the writer puts null there.
+    for (time_ns, says) in [
+        (f64::NAN, "invalid type: null"),
+        (0.0, "0 is not above zero"),
+        (-5.0, "-5 is not above zero"),
+        (1e300, "cannot be a measurement"),
+    ] {
+        let line =
+            planted(|edited| edited.launches[1].samples.get_mut(&id).expect("it is there").times_ns[2] = time_ns);
+        assert!(line.contains("new/launches.jsonl:2: ") && line.contains(says), "{line}");
+    }
+    let line = planted(|edited| drop(edited.launches[3].samples.remove(&id)));
+    assert!(
+        line.contains("launches.jsonl:4: launch 3 lacks the benchmark"),
+        "{line}"
+    );
+    let line = planted(|edited| edited.launches[3].launch = 0);
+    assert!(line.contains("launch 0 of session \"s\" is given twice"), "{line}");
+    let line = planted(|edited| edited.manifest.benchmarks.push(id.clone()));
+    assert!(
+        line.contains("manifest.json: benchmarks are not sorted, each once"),
+        "{line}"
+    );
+    let line = planted(|edited| edited.launches.clear());
+    assert!(line.contains("holds no launch"), "{line}");
+}
+
+#[test]
+fn a_pipe_is_refused_and_not_waited_for() {
+    let desk = Desk::new();
+    let pipe = desk.path().join("pipe");
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+    if !made.is_ok_and(|status| status.success()) {
+        println!("SKIPPED: no mkfifo");
+        return;
+    }
+    let ran = desk.poolbench(&["compare", "./pipe", "./pipe@x"]);
+    assert!(ran.refused(3).contains("pipe: is not a file"), "{ran:?}");
 }

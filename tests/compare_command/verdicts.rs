@@ -177,7 +177,7 @@ fn ids_on_one_side_are_listed_and_renamed_ones_recognised() {
     let ran = desk.poolbench(&["compare", "old", "other"]);
     assert!(
         ran.refused(3)
-            .contains("no benchmark in common: 6 ids in the base, 3 in the new side"),
+            .contains("no measured benchmark in common: 6 ids in the base, 3 in the new side"),
         "{ran:?}"
     );
 }

@@ -1,6 +1,6 @@
 //! The sentences of a comparison, which every form of report shares.
 
-use super::{Compared, Conclusion, SideSummary};
+use super::{Compared, Conclusion, Note, SideSummary};
 use crate::baseline::KnownSpread;
 use crate::report::Printable;
 use crate::report::count::count;
@@ -162,20 +162,26 @@ impl Compared {
     #[must_use]
     pub fn doubt_lines(&self) -> Vec<String> {
         let notes = self.notes.iter().map(ToString::to_string);
-        let single =
-            |warning: &&Warning| matches!(warning, Warning::AdjustmentDisagrees(_) | Warning::ProbesIncomplete(_));
+        let one_launch = self.notes.contains(&Note::OneLaunch);
+        let said_elsewhere = |warning: &&Warning| match warning {
+            Warning::AdjustmentDisagrees(_) | Warning::ProbesIncomplete(_) => true,
+            // Where there is one launch a side, that is all there is to say.
+            Warning::OneSession { .. } | Warning::FewLaunches { .. } | Warning::HostBoundUnknown { .. } => one_launch,
+            _ => false,
+        };
         let warnings = self
             .comparison
             .warnings
             .iter()
-            .filter(|warning| !single(warning))
+            .filter(|warning| !said_elsewhere(warning))
             .map(|warning| Printable(&warning.to_string()).to_string());
         let singles = about_single(&self.comparison.warnings);
-        let uses_spread = self
-            .comparison
-            .warnings
-            .iter()
-            .any(|warning| matches!(warning, Warning::OneSession { .. }));
+        let uses_spread = !one_launch
+            && self
+                .comparison
+                .warnings
+                .iter()
+                .any(|warning| matches!(warning, Warning::OneSession { .. }));
         let spread = uses_spread.then(|| spread_line(self.request.known_spread.as_ref()));
         notes.chain(warnings).chain(singles).chain(spread).collect()
     }
