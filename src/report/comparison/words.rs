@@ -92,25 +92,21 @@ impl Compared {
         if summary.missing > 0 {
             parts.push(format!("{} missing", summary.missing));
         }
-        let found = |otherwise: &str| {
-            if parts.is_empty() {
-                otherwise.to_owned()
-            } else {
-                parts.join(", ")
-            }
-        };
+        // "No regression" alone would promise more than was shown.
+        if self.conclusion() == Conclusion::NoRegression && summary.inconclusive > 0 {
+            parts.push(format!("{} inconclusive", summary.inconclusive));
+        }
+        let found = parts.join(", ");
         let sentence = match self.conclusion() {
-            Conclusion::Regression => format!("Regression: {}", found("")),
-            Conclusion::Doubt => format!("No regression, but --strict: {}", found("")),
+            Conclusion::Regression => format!("Regression: {found}"),
+            Conclusion::Doubt => format!("No regression, but --strict: {found}"),
             Conclusion::NoRegression if !self.has_verdicts() => {
                 format!("No verdict: {}", self.why_no_verdict(compared))
             }
             Conclusion::NoRegression if parts.is_empty() => {
                 format!("No regression among {}", count(compared, "benchmark"))
             }
-            Conclusion::NoRegression => {
-                format!("No regression among {}: {}", count(compared, "benchmark"), found(""))
-            }
+            Conclusion::NoRegression => format!("No regression among {}: {found}", count(compared, "benchmark")),
         };
         let few = self.comparison.warnings.iter().find_map(|warning| match warning {
             Warning::FewLaunches { launches, needed } if self.has_verdicts() => Some(format!(
