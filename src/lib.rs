@@ -19,6 +19,7 @@ pub mod observation;
 pub mod recording;
 pub mod report;
 pub mod run_record;
+pub mod slug;
 pub mod stats;
 pub mod strategy;
 pub mod suite;

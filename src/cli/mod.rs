@@ -2,7 +2,12 @@
 
 mod api_summary;
 mod bundle;
+mod calibrate;
+mod compare;
 mod doctor;
+mod install;
+mod list;
+mod output;
 mod record;
 mod trace;
 
@@ -35,6 +40,14 @@ enum Command {
     Record(Box<record::Arguments>),
     /// Collects poolbench and the bench executables in a folder, for a machine without Rust.
     Bundle(bundle::Arguments),
+    /// Says what changed between two recordings of the benchmarks.
+    Compare(compare::Arguments),
+    /// Says how often the comparison would raise a false alarm on a baseline's own noise, and what it can find.
+    Calibrate(calibrate::Arguments),
+    /// Lists the baselines.
+    List(list::Arguments),
+    /// Makes a baseline available to `cargo bench -- --baseline NAME` and critcmp.
+    Install(install::Arguments),
     /// Says what an allocation trace holds.
     Trace(trace::Arguments),
 }
@@ -46,6 +59,10 @@ pub(crate) fn run() -> ExitCode {
         Command::ApiSummary(arguments) => api_summary::run(&arguments),
         Command::Record(arguments) => record::run(&arguments),
         Command::Bundle(arguments) => bundle::run(&arguments),
+        Command::Compare(arguments) => compare::run(&arguments),
+        Command::Calibrate(arguments) => calibrate::run(&arguments),
+        Command::List(arguments) => list::run(&arguments),
+        Command::Install(arguments) => install::run(&arguments),
         Command::Trace(arguments) => trace::run(&arguments),
     }
 }
