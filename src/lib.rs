@@ -13,6 +13,7 @@ pub mod cuda;
 pub mod driver;
 pub mod environment;
 pub mod measure;
+pub mod replay;
 pub mod report;
 pub mod run_record;
 pub mod stats;

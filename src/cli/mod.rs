@@ -2,6 +2,7 @@
 
 mod api_summary;
 mod doctor;
+mod replay;
 mod trace;
 
 use clap::{Parser, Subcommand};
@@ -31,6 +32,12 @@ enum Command {
     ApiSummary(api_summary::Arguments),
     /// Says what an allocation trace holds.
     Trace(trace::Arguments),
+    /// Replays an allocation trace under every strategy and threshold, and recommends one.
+    ///
+    /// One thread makes the calls in the log's order, in a stream for each logged stream; the program's kernels are
+    /// not replayed. Each combination is replayed twice in each round: from an empty pool, and once more, which is
+    /// what counts.
+    Replay(replay::Arguments),
 }
 
 /// Runs the command that the arguments name.
@@ -39,5 +46,6 @@ pub(crate) fn run() -> ExitCode {
         Command::Doctor => doctor::run(),
         Command::ApiSummary(arguments) => api_summary::run(&arguments),
         Command::Trace(arguments) => trace::run(&arguments),
+        Command::Replay(arguments) => replay::run(&arguments),
     }
 }

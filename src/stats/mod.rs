@@ -15,6 +15,7 @@ mod effect;
 mod finding;
 mod launch_table;
 mod matched;
+mod median;
 mod multiple_testing;
 mod noisy_host;
 mod null_distribution;
@@ -37,6 +38,7 @@ pub use comparison::{BenchmarkComparison, Comparison, Measured, Summary, compare
 pub use effect::{Effect, Interval};
 pub use finding::{Direction, Finding, Renaming};
 pub use matched::{Class, SessionLayout};
+pub use median::Median;
 pub use multiple_testing::q_values;
 pub use noisy_host::SlowShare;
 pub use null_distribution::{NullDistribution, NullDistributions, Scores, minimum_launches};

@@ -105,3 +105,6 @@ pub const SYNC: &StrategyKind = &sync::KIND;
 
 /// The driver's default pool; the workloads that vary the release threshold vary it here.
 pub const STREAM_ORDERED: &StrategyKind = &stream_ordered::KIND;
+
+/// Sub-allocation from one block, as caching allocators do it.
+pub const ARENA: &StrategyKind = &arena::KIND;
