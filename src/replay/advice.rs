@@ -16,6 +16,8 @@ pub struct Candidate {
     /// Whether it is what all others are compared with, and no way to serve a program whose requests are not
     /// known ahead.
     pub is_baseline: bool,
+    /// Whether it is an allocator of the program's own, which somebody has to write or adopt.
+    pub is_own_allocator: bool,
     /// `[rounds]`: time per event of a replay that follows another. Round i of all candidates belongs together.
     pub times_ns: Vec<f64>,
     /// `[rounds]`: the same of a replay that finds nothing allocated yet.
@@ -90,6 +92,9 @@ pub struct Advice {
     pub recommended: Option<usize>,
     /// Index of the present one, where it was measured.
     pub present: Option<usize>,
+    /// Where the recommended one is an allocator of the program's own: what to use without, and how much
+    /// longer that takes.
+    pub without_own_allocator: Option<(usize, Difference)>,
     /// How much longer the present one takes than the recommended one; `None` where they are the same.
     pub saves: Option<Difference>,
     /// How much longer the recommended one takes than the baseline: all that is left to win.
@@ -110,29 +115,18 @@ pub fn advise(candidates: &[Candidate], present: Option<usize>) -> Advice {
     };
     let able: Vec<usize> = (0..candidates.len()).filter(|index| serves(*index)).collect();
     let present = present.filter(|index| able.contains(index));
-    let fastest = able
-        .iter()
-        .copied()
-        .min_by(|a, b| median(&candidates[*a].times_ns).total_cmp(&median(&candidates[*b].times_ns)));
-    let Some(fastest) = fastest else {
+    let Some(recommended) = choose(candidates, &able, present) else {
         return Advice {
             verdict: Verdict::Nothing,
             recommended: None,
             present,
+            without_own_allocator: None,
             saves: None,
             over_baseline: None,
             alternatives: Vec::new(),
             faster_at_first: None,
         };
     };
-    let slower = |a: usize, b: usize| Difference::of(&candidates[a].times_ns, &candidates[b].times_ns);
-    let is_as_fast = |index: &usize| !slower(*index, fastest).is_some_and(|difference| difference.is_proven);
-    let recommended = present.filter(is_as_fast).or_else(|| {
-        let held = |index: &usize| candidates[*index].held_bytes.unwrap_or(u64::MAX);
-        able.iter().copied().filter(is_as_fast).min_by_key(held)
-    });
-    // The fastest is as fast as itself.
-    let recommended = recommended.unwrap_or(fastest);
     let baseline = candidates.iter().position(|candidate| candidate.is_baseline);
     Advice {
         verdict: match present {
@@ -142,13 +136,46 @@ pub fn advise(candidates: &[Candidate], present: Option<usize>) -> Advice {
         },
         recommended: Some(recommended),
         present,
+        without_own_allocator: without_own_allocator(candidates, &able, present, recommended),
         saves: present
             .filter(|present| *present != recommended)
-            .and_then(|present| slower(present, recommended)),
-        over_baseline: baseline.and_then(|baseline| slower(recommended, baseline)),
+            .and_then(|present| slower(candidates, present, recommended)),
+        over_baseline: baseline.and_then(|baseline| slower(candidates, recommended, baseline)),
         alternatives: alternatives(candidates, &able, recommended),
         faster_at_first: faster_at_first(candidates, &able, recommended),
     }
+}
+
+/// How much longer `a` takes than `b`.
+fn slower(candidates: &[Candidate], a: usize, b: usize) -> Option<Difference> {
+    Difference::of(&candidates[a].times_ns, &candidates[b].times_ns)
+}
+
+fn choose(candidates: &[Candidate], able: &[usize], present: Option<usize>) -> Option<usize> {
+    let time = |index: &usize| median(&candidates[*index].times_ns);
+    let fastest = able.iter().copied().min_by(|a, b| time(a).total_cmp(&time(b)))?;
+    let is_as_fast =
+        |index: &usize| !slower(candidates, *index, fastest).is_some_and(|difference| difference.is_proven);
+    if let Some(present) = present.filter(is_as_fast) {
+        return Some(present);
+    }
+    let held = |index: &usize| candidates[*index].held_bytes.unwrap_or(u64::MAX);
+    able.iter().copied().filter(is_as_fast).min_by_key(held)
+}
+
+fn without_own_allocator(
+    candidates: &[Candidate],
+    able: &[usize],
+    present: Option<usize>,
+    recommended: usize,
+) -> Option<(usize, Difference)> {
+    if !candidates[recommended].is_own_allocator {
+        return None;
+    }
+    let is_driver = |index: &usize| !candidates[*index].is_own_allocator;
+    let others: Vec<usize> = able.iter().copied().filter(is_driver).collect();
+    let chosen = choose(candidates, &others, present.filter(is_driver))?;
+    Some((chosen, slower(candidates, chosen, recommended)?))
 }
 
 fn median(values: &[f64]) -> f64 {
@@ -208,6 +235,7 @@ mod tests {
         Candidate {
             name: name.to_owned(),
             is_baseline: name == "hoisted",
+            is_own_allocator: name == "arena",
             first_times_ns: times_ns.clone(),
             times_ns,
             held_bytes: Some(held_bytes),
@@ -280,6 +308,20 @@ mod tests {
         assert_eq!((advice.verdict, advice.recommended), (Verdict::NoComparison, Some(2)));
         let advice = advise(&[baseline, short], Some(1));
         assert_eq!((advice.verdict, advice.recommended), (Verdict::Nothing, None));
+    }
+
+    #[test]
+    fn an_allocator_of_the_programs_own_comes_with_what_the_driver_has() {
+        let candidates = [
+            candidate("arena", around(50.0, 1.0), 4000),
+            candidate("sync", around(5000.0, 10.0), 0),
+            candidate("stream_ordered@max", around(600.0, 10.0), 3000),
+        ];
+        let advice = advise(&candidates, Some(1));
+        assert_eq!(advice.recommended, Some(0));
+        let (driver, difference) = advice.without_own_allocator.expect("an arena");
+        assert_eq!(driver, 2);
+        approx::assert_relative_eq!(difference.median_ns, 550.0, epsilon = 1e-9);
     }
 
     #[test]

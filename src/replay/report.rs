@@ -5,7 +5,7 @@ use super::program::{Counts, Synchronise};
 use super::session::{Combination, Measured, Replayed, Settings, SlowestCall};
 use super::touch::Touched;
 use crate::stats::Median;
-use crate::strategy::HOISTED;
+use crate::strategy::{ARENA, HOISTED};
 use crate::trace::{Format, Trace};
 use serde::Serialize;
 
@@ -113,6 +113,8 @@ pub struct AdviceReport {
     pub recommended: Option<String>,
     /// What the program uses now, as asked or assumed.
     pub present: String,
+    /// Where the recommended one is an allocator of the program's own: what to use without.
+    pub without_own_allocator: Option<AlternativeReport>,
     /// How much longer the present one takes than the recommended one, per event.
     pub saves: Option<Difference>,
     /// What the recommended one holds more than the present one, in bytes; negative for less.
@@ -221,6 +223,7 @@ fn candidate(measured: &Measured, events: u64) -> Candidate {
     Candidate {
         name: measured.combination.to_string(),
         is_baseline: measured.combination.strategy.name == HOISTED.name,
+        is_own_allocator: measured.combination.strategy.name == ARENA.name,
         times_ns: per_event(&measured.times_ns, events),
         first_times_ns: per_event(&measured.first_times_ns, events),
         held_bytes: measured.held_bytes,
@@ -272,10 +275,16 @@ fn skipped(skipped: &super::Skipped) -> SkippedReport {
 fn by_name(advice: &Advice, candidates: &[Candidate], present: &Combination) -> AdviceReport {
     let name = |index: usize| candidates[index].name.clone();
     let held = |index: Option<usize>| candidates[index?].held_bytes.and_then(|bytes| i64::try_from(bytes).ok());
+    let other = |(candidate, difference)| AlternativeReport {
+        name: name(candidate),
+        held_less_bytes: None,
+        difference,
+    };
     AdviceReport {
         verdict: advice.verdict,
         recommended: advice.recommended.map(name),
         present: advice.present.map_or_else(|| present.to_string(), name),
+        without_own_allocator: advice.without_own_allocator.map(other),
         saves: advice.saves,
         holds_more_bytes: held(advice.recommended)
             .zip(held(advice.present))
@@ -290,11 +299,7 @@ fn by_name(advice: &Advice, candidates: &[Candidate], present: &Combination) -> 
                 difference: alternative.costs,
             })
             .collect(),
-        faster_at_first: advice.faster_at_first.map(|(candidate, difference)| AlternativeReport {
-            name: name(candidate),
-            held_less_bytes: None,
-            difference,
-        }),
+        faster_at_first: advice.faster_at_first.map(other),
         paragraph: String::new(),
         notes: Vec::new(),
     }

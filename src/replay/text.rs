@@ -112,14 +112,14 @@ fn row(report: &Report, combination: &CombinationReport, strategy: String) -> [S
         .map(|estimate| (estimate.median_ns * report.replayed.events as f64) as u64);
     let slowest = combination
         .slowest_call
-        .map(|call| format!("{} {}", call.function, time(call.time_ns)));
+        .map(|call| format!("{} {}", call.function, duration(call.time_ns)));
     [
         strategy,
         or_dash(combination.threshold.clone()),
         median(combination.per_event),
         or_dash(interval),
         median(combination.first_per_event),
-        or_dash(total_ns.map(time)),
+        or_dash(total_ns.map(duration)),
         or_dash(slowest),
         or_dash(combination.peak_reserved_bytes.map(short)),
         or_dash(combination.fragmentation.map(|ratio| format!("{ratio:.2}x"))),
@@ -132,6 +132,10 @@ fn row(report: &Report, combination: &CombinationReport, strategy: String) -> [S
 fn short(n: u64) -> String {
     let long = bytes(n);
     long.split_once(" (").map_or(long.clone(), |(short, _)| short.to_owned())
+}
+
+fn duration(time_ns: u64) -> String {
+    time(time_ns).replace(" us", " µs")
 }
 
 /// Nanoseconds as microseconds, three digits or so.

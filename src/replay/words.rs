@@ -50,6 +50,15 @@ fn paragraph(report: &Report) -> String {
         };
         sentences.push(format!("That is {left}"));
     }
+    if let Some(other) = &advice.without_own_allocator {
+        sentences.push(format!(
+            "{recommended} is an allocator of the program's own, such as RMM's pool or PyTorch's cache. Without one, \
+             {}: {} more. {}",
+            if other.name == *present { format!("keep {present}") } else { format!("use {}", other.name) },
+            with_interval(other.difference),
+            holds(report, &other.name)
+        ));
+    }
     sentences.retain(|sentence| !sentence.is_empty());
     sentences.join(" ")
 }
