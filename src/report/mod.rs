@@ -10,4 +10,4 @@ pub use api_summary::{api_summary_json, api_summary_table};
 pub use break_even::{BreakEven, Point, break_even, break_even_lines, points};
 pub use call_times::call_times_table;
 pub use replay::REPLAY_COLUMNS;
-pub use table::{Column, comparison_table};
+pub use table::{Column, FRAGMENTATION, comparison_table};
