@@ -9,8 +9,14 @@ use poolbench::workload::TraceReplay;
 use std::process::ExitCode;
 
 const GROUP: &str = "trace_replay";
-/// Events of a trace, at least; some shapes need more for one whole unit.
-const EVENTS: u32 = 4_000;
+/// Shapes, each with the events that show it: a few units of every stream.
+const SHAPES: [(Workload, u32); 5] = [
+    (Workload::TrainingStep, 1_600),
+    (Workload::Inference, 600),
+    (Workload::GrowingRequest, 400),
+    (Workload::ManyTiny, 3_000),
+    (Workload::Survivors, 400),
+];
 const SEED: u64 = 2026;
 const STREAMS: u32 = 2;
 const RELEASE_THRESHOLD_BYTES: u64 = u64::MAX;
@@ -21,9 +27,9 @@ fn main() -> ExitCode {
 
 fn measure(suite: &mut Suite) -> Result<(), SuiteError> {
     let mut cases = Vec::new();
-    for workload in Workload::ALL {
+    for (workload, events) in SHAPES {
         let strategies = strategy::ALL.iter().filter(|kind| kind.has_work);
-        cases.extend(strategies.map(|kind| case(kind, workload)));
+        cases.extend(strategies.map(|kind| case(kind, workload, events)));
     }
     let outcomes = suite.group(GROUP, &cases)?;
     if let Some(table) = comparison_table(&outcomes, HOISTED.name, &[FRAGMENTATION]) {
@@ -32,13 +38,13 @@ fn measure(suite: &mut Suite) -> Result<(), SuiteError> {
     Ok(())
 }
 
-fn case(strategy: &'static StrategyKind, workload: Workload) -> TraceReplay {
+fn case(strategy: &'static StrategyKind, workload: Workload, events: u32) -> TraceReplay {
     TraceReplay {
         group: GROUP,
         strategy,
         synthetic: Synthetic {
             streams: STREAMS,
-            ..Synthetic::new(workload, SEED, EVENTS)
+            ..Synthetic::new(workload, SEED, events)
         },
         release_threshold_bytes: RELEASE_THRESHOLD_BYTES,
     }

@@ -92,9 +92,22 @@ fn a_trace_of_several_devices_needs_a_choice() {
     ];
     std::fs::write(&path, format!(r#"{{"traceEvents":[{}]}}"#, events.join(","))).expect("a file");
     let path = path.to_str().expect("UTF-8");
-    refused(&replay(&[path], "512"), &[path, "has 2 devices", "--traced-device", "0:0, 0:1"]);
+    refused(
+        &replay(&[path], "512"),
+        &[path, "has 2 devices", "--traced-device", "0:0, 0:1"],
+    );
     let chosen = replay(
-        &[path, "--traced-device", "0:1", "--repeats", "1", "--format", "json", "--strategy", "sync"],
+        &[
+            path,
+            "--traced-device",
+            "0:1",
+            "--repeats",
+            "1",
+            "--format",
+            "json",
+            "--strategy",
+            "sync",
+        ],
         "512",
     );
     let json: serde_json::Value = serde_json::from_slice(&chosen.stdout).expect("JSON");
@@ -129,7 +142,16 @@ fn the_text_names_the_device_the_trace_and_what_to_use() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = log(folder.path(), ROWS);
     let path = path.to_str().expect("UTF-8");
-    let arguments = [path, "--repeats", "6", "--sync-at-gaps", "1ms", "--strategy", "stream_ordered", "--touch"];
+    let arguments = [
+        path,
+        "--repeats",
+        "6",
+        "--sync-at-gaps",
+        "1ms",
+        "--strategy",
+        "stream_ordered",
+        "--touch",
+    ];
     let output = replay(&arguments, "1024");
     let text = String::from_utf8(output.stdout.clone()).expect("UTF-8");
     assert!(output.status.success(), "{}", stderr(&output));
@@ -150,11 +172,9 @@ fn the_text_names_the_device_the_trace_and_what_to_use() {
     assert_eq!(rows.len(), 4, "{text}");
 }
 
-/// Every field that a program may rely on, with its type.
-#[test]
-fn the_json_has_its_schema() {
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let path = folder.path().join("training.csv");
+/// The report of a small training step, replayed in several ways, with its file's name.
+fn json_report(folder: &Path) -> (serde_json::Value, String) {
+    let path = folder.join("training.csv");
     let file = std::fs::File::create(&path).expect("a file");
     let synthetic = Synthetic {
         streams: 2,
@@ -162,56 +182,81 @@ fn the_json_has_its_schema() {
     };
     write_rmm_csv(&synthetic.generate(), file).expect("it can be written");
     let path = path.to_str().expect("UTF-8");
-    let arguments = [
-        path, "--scale", "0.01", "--repeats", "6", "--sync-every", "100", "--format", "json", "--present",
-        "stream_ordered@0", "--touch",
-    ];
+    let options = "--scale 0.01 --repeats 6 --sync-every 100 --format json --present stream_ordered@0 --touch";
+    let arguments: Vec<&str> = std::iter::once(path).chain(options.split(' ')).collect();
     let output = replay(&arguments, "2048");
     assert!(output.status.success(), "{}", stderr(&output));
-    let json: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    (serde_json::from_slice(&output.stdout).expect("JSON"), path.to_owned())
+}
+
+fn named<'a>(json: &'a serde_json::Value, name: &str) -> &'a serde_json::Value {
+    let mut combinations = json["combinations"].as_array().expect("a list").iter();
+    let found = combinations.find(|combination| combination["name"] == name);
+    found.unwrap_or_else(|| panic!("{name} is missing: {json}"))
+}
+
+/// Every field that a program may rely on, with its type.
+#[test]
+fn the_json_has_its_schema() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (json, path) = json_report(folder.path());
     assert_eq!(json["format"], 1);
     assert_eq!(json["is_host"], true);
     assert_eq!(json["trace"], path);
     assert_eq!(json["source"], "rmm_csv");
     assert_eq!(json["synchronise"], "every 100");
-    assert_eq!((json["repeats"].clone(), json["n_streams"].clone()), (6.into(), 2.into()));
+    assert_eq!((&json["repeats"], &json["n_streams"]), (&6.into(), &2.into()));
     let counts = &json["replayed"];
     let count = |name: &str| counts[name].as_u64().unwrap_or_else(|| panic!("{name}: {counts}"));
     assert_eq!(
         count("events"),
         count("allocations") + count("frees") + count("synchronises")
     );
-    let combinations = json["combinations"].as_array().expect("a list");
-    let named = |name: &str| {
-        let found = combinations.iter().find(|combination| combination["name"] == name);
-        found.unwrap_or_else(|| panic!("{name} is missing: {json}"))
-    };
-    let pool = named("stream_ordered@max");
-    assert_eq!((&pool["strategy"], &pool["threshold"]), (&"stream_ordered".into(), &"max".into()));
-    assert_eq!(pool["threshold_bytes"], u64::MAX);
-    assert_eq!(named("sync")["threshold"], serde_json::Value::Null);
-    for combination in combinations {
-        for number in ["driver_calls", "out_of_memory"] {
-            assert!(combination[number].is_u64(), "{number}: {combination}");
-        }
-        for estimate in ["per_event", "first_per_event"] {
-            for bound in ["median_ns", "lower_ns", "upper_ns"] {
-                assert!(combination[estimate][bound].is_f64(), "{estimate} {bound}: {combination}");
-            }
-        }
-        assert_eq!(combination["times_ns"].as_array().map(Vec::len), Some(6), "{combination}");
-        assert!(combination["slowest_call"]["function"].is_string(), "{combination}");
-        assert!(combination["slowest_call"]["time_ns"].is_u64(), "{combination}");
-        assert!(combination["fragmentation"].is_f64(), "{combination}");
-        assert!(combination["held_bytes"].is_u64() && combination["peak_reserved_bytes"].is_u64(), "{combination}");
-        assert!(combination["touched"]["blocks"].is_u64(), "{combination}");
+    for combination in json["combinations"].as_array().expect("a list") {
+        check_combination(combination);
     }
+    let skipped = json["skipped"].as_array().expect("a list");
+    assert!(skipped.iter().all(|s| s["reason"].is_string() && s["name"].is_string()));
+}
+
+fn check_combination(combination: &serde_json::Value) {
+    for number in ["driver_calls", "out_of_memory", "held_bytes", "peak_reserved_bytes"] {
+        assert!(combination[number].is_u64(), "{number}: {combination}");
+    }
+    for estimate in ["per_event", "first_per_event"] {
+        for bound in ["median_ns", "lower_ns", "upper_ns"] {
+            assert!(
+                combination[estimate][bound].is_f64(),
+                "{estimate} {bound}: {combination}"
+            );
+        }
+    }
+    for times in ["times_ns", "first_times_ns"] {
+        assert_eq!(combination[times].as_array().map(Vec::len), Some(6), "{combination}");
+    }
+    assert!(combination["slowest_call"]["function"].is_string(), "{combination}");
+    assert!(combination["slowest_call"]["time_ns"].is_u64(), "{combination}");
+    assert!(combination["fragmentation"].is_f64(), "{combination}");
+    assert!(combination["touched"]["blocks"].is_u64(), "{combination}");
+}
+
+#[test]
+fn the_json_says_what_to_use() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (json, _) = json_report(folder.path());
+    let pool = named(&json, "stream_ordered@max");
+    assert_eq!(
+        (&pool["strategy"], &pool["threshold"]),
+        (&"stream_ordered".into(), &"max".into())
+    );
+    assert_eq!(pool["threshold_bytes"], u64::MAX);
+    assert_eq!(named(&json, "sync")["threshold"], serde_json::Value::Null);
     let advice = &json["advice"];
     assert_eq!(advice["present"], "stream_ordered@0");
-    assert!(["change", "keep"].map(serde_json::Value::from).contains(&advice["verdict"]), "{advice}");
-    named(advice["recommended"].as_str().expect("a name"));
+    let verdicts = ["change", "keep"].map(serde_json::Value::from);
+    assert!(verdicts.contains(&advice["verdict"]), "{advice}");
+    named(&json, advice["recommended"].as_str().expect("a name"));
     assert!(advice["paragraph"].is_string() && advice["notes"].is_array() && advice["alternatives"].is_array());
-    assert!(json["skipped"].as_array().expect("a list").iter().all(|s| s["reason"].is_string()));
 }
 
 #[test]
@@ -219,7 +264,11 @@ fn operations_are_written_for_other_programs() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = log(folder.path(), ROWS);
     let operations = folder.path().join("operations");
-    let arguments = [path.to_str().expect("UTF-8"), "--dump-operations", operations.to_str().expect("UTF-8")];
+    let arguments = [
+        path.to_str().expect("UTF-8"),
+        "--dump-operations",
+        operations.to_str().expect("UTF-8"),
+    ];
     let output = replay(&arguments, "512");
     assert!(output.status.success(), "{}", stderr(&output));
     let bytes = std::fs::read(operations).expect("a file");

@@ -100,19 +100,27 @@ fn time(text: &str) -> Result<Duration, String> {
         "s" => 1_000_000_000,
         _ => 0,
     };
-    let ns = number.parse::<u64>().ok().and_then(|number| number.checked_mul(unit_ns));
+    let ns = number
+        .parse::<u64>()
+        .ok()
+        .and_then(|number| number.checked_mul(unit_ns));
     ns.filter(|ns| *ns > 0)
         .map(Duration::from_nanos)
         .ok_or_else(|| "write a whole number above 0 with a unit, as 500us, 2ms or 1s".to_owned())
 }
 
 fn factor(text: &str) -> Result<f64, String> {
-    let factor = text.parse::<f64>().ok().filter(|factor| factor.is_finite() && *factor > 0.0);
+    let factor = text
+        .parse::<f64>()
+        .ok()
+        .filter(|factor| factor.is_finite() && *factor > 0.0);
     factor.ok_or_else(|| "write a number above 0, as 0.5".to_owned())
 }
 
 fn process_and_device(text: &str) -> Result<(u32, u32), String> {
-    let pair = text.split_once(':').and_then(|(process, device)| Some((process.parse().ok()?, device.parse().ok()?)));
+    let pair = text
+        .split_once(':')
+        .and_then(|(process, device)| Some((process.parse().ok()?, device.parse().ok()?)));
     pair.ok_or_else(|| "write two whole numbers, as 0:1".to_owned())
 }
 
@@ -136,7 +144,9 @@ fn report(arguments: &Arguments) -> Result<String, String> {
     let trace = chosen(trace, arguments).map_err(|message| format!("{name}: {message}"))?;
     let settings = settings(&trace, arguments);
     if let Some(path) = &arguments.dump_operations {
-        return dump(&trace, &settings, path).map(|()| String::new()).map_err(|message| format!("{name}: {message}"));
+        return dump(&trace, &settings, path)
+            .map(|()| String::new())
+            .map_err(|message| format!("{name}: {message}"));
     }
     let device = Device::from_environment().map_err(|error| error.to_string())?;
     let replayed = replay(&device, &trace, &settings, &mut |step| eprintln!("poolbench: {step}"))

@@ -81,7 +81,11 @@ impl Allocator {
     /// Who knows of reuse, and so which program fits.
     #[must_use]
     pub fn reuse(&self) -> Reuse {
-        if self.home_mask == 0 { Reuse::Driver } else { Reuse::Host }
+        if self.home_mask == 0 {
+            Reuse::Driver
+        } else {
+            Reuse::Host
+        }
     }
 
     /// The pool behind the strategy, `None` where there is none.

@@ -70,9 +70,6 @@ mod tests {
             home: 5,
             kind: OperationKind::Free,
         };
-        assert_eq!(
-            operation.to_bytes(),
-            [2, 1, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 4, 5, 1, 0]
-        );
+        assert_eq!(operation.to_bytes(), [2, 1, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 4, 5, 1, 0]);
     }
 }

@@ -167,8 +167,7 @@ impl Report {
         let is_present = |measured: &Measured| {
             let bytes = |combination: &Combination| combination.threshold.map(|t| t.bytes(peak_live_bytes));
             let same = measured.combination.strategy.name == settings.present.strategy.name;
-            same && (bytes(&measured.combination).is_none()
-                || bytes(&measured.combination) == bytes(&settings.present))
+            same && (bytes(&measured.combination).is_none() || bytes(&measured.combination) == bytes(&settings.present))
         };
         let present = replayed.measured.iter().position(is_present);
         let advice = advise(&candidates, present);
@@ -274,7 +273,11 @@ fn skipped(skipped: &super::Skipped) -> SkippedReport {
 
 fn by_name(advice: &Advice, candidates: &[Candidate], present: &Combination) -> AdviceReport {
     let name = |index: usize| candidates[index].name.clone();
-    let held = |index: Option<usize>| candidates[index?].held_bytes.and_then(|bytes| i64::try_from(bytes).ok());
+    let held = |index: Option<usize>| {
+        candidates[index?]
+            .held_bytes
+            .and_then(|bytes| i64::try_from(bytes).ok())
+    };
     let other = |(candidate, difference)| AlternativeReport {
         name: name(candidate),
         held_less_bytes: None,

@@ -222,7 +222,11 @@ pub fn replay(
     for round in 0..settings.repeats.max(1) {
         session.round(round)?;
         let of = settings.repeats.max(1);
-        progress(&format!("round {} of {of}: {} combinations", round + 1, session.entries.len()));
+        progress(&format!(
+            "round {} of {of}: {} combinations",
+            round + 1,
+            session.entries.len()
+        ));
     }
     let Session { engine, entries, .. } = session;
     engine.close()?;
@@ -287,7 +291,10 @@ impl Session<'_> {
             strategies.push(present.strategy);
         }
         for strategy in strategies {
-            let plain = Combination { strategy, threshold: None };
+            let plain = Combination {
+                strategy,
+                threshold: None,
+            };
             let has_pool = match self.build(&plain) {
                 Ok(allocator) => {
                     let has_pool = allocator.pool().is_some();
@@ -318,7 +325,10 @@ impl Session<'_> {
     fn thresholds(&self, also: Option<ReplayThreshold>) -> Vec<ReplayThreshold> {
         let peak_bytes = self.script.peak_bytes();
         // The present one keeps its name, so it comes first.
-        let mut thresholds: Vec<_> = also.into_iter().chain(self.settings.thresholds.iter().copied()).collect();
+        let mut thresholds: Vec<_> = also
+            .into_iter()
+            .chain(self.settings.thresholds.iter().copied())
+            .collect();
         thresholds.sort_by_key(|threshold| threshold.bytes(peak_bytes));
         thresholds.dedup_by_key(|threshold| threshold.bytes(peak_bytes));
         thresholds
@@ -360,29 +370,46 @@ impl Session<'_> {
         self.device.synchronize()?;
         let free_before = self.device.memory_info()?.free_bytes;
         let mut allocator = self.build(&combination)?;
+        match self.measure(index, is_first, free_before, &mut allocator) {
+            Ok(()) => Ok(allocator.close()?),
+            Err(failure) => {
+                if !failure.is_skip() {
+                    // Blocks are left live, and the destructors on the way out would bury the failure.
+                    cuda::silence_failed_drops();
+                }
+                Err(failure)
+            }
+        }
+    }
+
+    fn measure(
+        &mut self,
+        index: usize,
+        is_first: bool,
+        free_before: usize,
+        allocator: &mut Allocator,
+    ) -> Result<(), Failure> {
         let program = self.script.program(allocator.reuse());
+        let (engine, entry) = (&mut self.engine, &mut self.entries[index]);
+        let measured = &mut entry.measured;
+        let strategy = measured.combination.strategy.name;
         let used_before = allocator.pool().map(cuda::MemoryPool::used_bytes_current).transpose()?;
         if let Some(pool) = allocator.pool() {
             pool.reset_high_watermarks()?;
         }
-        let engine = &mut self.engine;
-        let measured = &mut self.entries[index].measured;
-        let (first, mut out_of_memory) = timed(engine, program, &mut allocator)?;
+        let (first, missed_at_first) = timed(engine, program, allocator)?;
         if is_first && first > REPLAY_TIME_MAX && !self.settings.named {
-            allocator.close()?;
-            let name = combination.strategy.name;
-            self.entries[index].skipped = Some(format!(
-                "one replay takes {:.1} s, more than {} s: ask for it with --strategy {name}",
+            entry.skipped = Some(format!(
+                "one replay takes {:.1} s, more than {} s: ask for it with --strategy {strategy}",
                 first.as_secs_f64(),
                 REPLAY_TIME_MAX.as_secs()
             ));
             return Ok(());
         }
-        let (steady, missed) = timed(engine, program, &mut allocator)?;
-        out_of_memory = out_of_memory.max(missed);
+        let (steady, missed) = timed(engine, program, allocator)?;
         measured.first_times_ns.push(first.as_nanos() as f64);
         measured.times_ns.push(steady.as_nanos() as f64);
-        measured.out_of_memory = measured.out_of_memory.max(out_of_memory);
+        measured.out_of_memory = measured.out_of_memory.max(missed_at_first).max(missed);
         if let (Some(pool), Some(before)) = (allocator.pool(), used_before) {
             let after = pool.used_bytes_current()?;
             if after != before {
@@ -391,16 +418,16 @@ impl Session<'_> {
             measured.keep_most(pool.reserved_bytes_high()?, pool.reserved_bytes_current()?);
         }
         if is_first {
-            log_calls(engine, program, &mut allocator, measured)?;
+            log_calls(engine, program, allocator, measured)?;
             // What is managed takes no memory before it is touched.
-            if allocator.pool().is_none() && combination.strategy.name != "managed" {
-                weigh(self.device, free_before, engine, program, &mut allocator, measured)?;
+            if allocator.pool().is_none() && strategy != "managed" {
+                weigh(self.device, free_before, engine, program, allocator, measured)?;
             }
             if self.settings.touch {
-                measured.touched = Some(touch(engine, program, &mut allocator)?);
+                measured.touched = Some(touch(engine, program, allocator)?);
             }
         }
-        Ok(allocator.close()?)
+        Ok(())
     }
 }
 

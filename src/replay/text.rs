@@ -131,7 +131,8 @@ fn row(report: &Report, combination: &CombinationReport, strategy: String) -> [S
 /// `2.36 GiB`, without the exact number behind.
 fn short(n: u64) -> String {
     let long = bytes(n);
-    long.split_once(" (").map_or(long.clone(), |(short, _)| short.to_owned())
+    long.split_once(" (")
+        .map_or(long.clone(), |(short, _)| short.to_owned())
 }
 
 fn duration(time_ns: u64) -> String {

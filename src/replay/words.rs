@@ -44,7 +44,10 @@ fn paragraph(report: &Report) -> String {
     };
     if let Some(over) = advice.over_baseline {
         let left = if over.is_proven {
-            format!("{} more than not allocating at all, which is all that is left to win.", amount(over.median_ns))
+            format!(
+                "{} more than not allocating at all, which is all that is left to win.",
+                amount(over.median_ns)
+            )
         } else {
             "not proven slower than not allocating at all.".to_owned()
         };
@@ -54,7 +57,11 @@ fn paragraph(report: &Report) -> String {
         sentences.push(format!(
             "{recommended} is an allocator of the program's own, such as RMM's pool or PyTorch's cache. Without one, \
              {}: {} more. {}",
-            if other.name == *present { format!("keep {present}") } else { format!("use {}", other.name) },
+            if other.name == *present {
+                format!("keep {present}")
+            } else {
+                format!("use {}", other.name)
+            },
             with_interval(other.difference),
             holds(report, &other.name)
         ));

@@ -74,7 +74,10 @@ mod tests {
         assert_eq!(median.point, 5.0);
         let interval = median.interval.expect("enough");
         assert_eq!((interval.lower, interval.upper), (2.0, 8.0));
-        assert_eq!(Median::of(vec![1.0, 2.0], 0.95).map(|m| (m.point, m.interval)), Some((1.5, None)));
+        assert_eq!(
+            Median::of(vec![1.0, 2.0], 0.95).map(|m| (m.point, m.interval)),
+            Some((1.5, None))
+        );
         assert_eq!(Median::of(Vec::new(), 0.95), None);
     }
 }

@@ -14,7 +14,7 @@ struct Hoisted(DeviceBuffer);
 
 fn build(setup: &Setup<'_>) -> Result<Box<dyn Strategy>> {
     if let Some(plan) = setup.plan {
-        return Planned::new(plan);
+        return Ok(Box::new(Planned::new(plan)?));
     }
     Ok(Box::new(Hoisted(DeviceBuffer::uninitialized(setup.size.elements())?)))
 }
@@ -41,16 +41,16 @@ struct Planned {
 }
 
 impl Planned {
-    fn new(plan: &Plan) -> Result<Box<dyn Strategy>> {
+    fn new(plan: &Plan) -> Result<Planned> {
         let length = usize::try_from(plan.planned_bytes()).unwrap_or(usize::MAX) / size_of::<f32>();
         let buffer = DeviceBuffer::uninitialized(length)?;
         let place = |offset: &u64| buffer.pointer().offset(*offset);
         let places: Vec<DevicePtr> = plan.offsets_bytes().iter().map(place).collect();
-        Ok(Box::new(Planned {
+        Ok(Planned {
             buffer,
             places,
             next: 0,
-        }))
+        })
     }
 }
 

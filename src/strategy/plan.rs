@@ -2,6 +2,7 @@
 //! many blocks live at once.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::OnceLock;
 
 /// The step of every placement. CUDA's own allocations are aligned to as much.
 pub(super) const UNIT_BYTES: u64 = 256;
@@ -32,6 +33,16 @@ pub struct Plan {
     requests: Vec<Request>,
     offsets_bytes: Vec<u64>,
     planned_bytes: u64,
+    arena: OnceLock<Option<ArenaSize>>,
+}
+
+/// What an arena for a sequence needs, which only trying tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct ArenaSize {
+    /// Its memory, in steps.
+    pub(super) units: u32,
+    /// Blocks and gaps that it must count.
+    pub(super) blocks_max: u32,
 }
 
 impl Plan {
@@ -60,6 +71,7 @@ impl Plan {
             requests,
             offsets_bytes,
             planned_bytes: gaps.end,
+            arena: OnceLock::new(),
         }
     }
 
@@ -79,6 +91,11 @@ impl Plan {
     #[must_use]
     pub fn planned_bytes(&self) -> u64 {
         self.planned_bytes
+    }
+
+    /// The size of an arena, found once by `find`; `None` where no arena is large enough.
+    pub(super) fn arena(&self, find: impl FnOnce(&Plan) -> Option<ArenaSize>) -> Option<ArenaSize> {
+        *self.arena.get_or_init(|| find(self))
     }
 
     /// The most bytes live at once, each block rounded up to the step, and the most blocks.

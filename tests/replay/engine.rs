@@ -139,7 +139,10 @@ fn overlaps(guarded: &Guarded, trace: &Trace) -> bool {
     };
     let kind = strategy::named("owned_pool").expect("a strategy");
     run(guarded, trace, kind, work).unwrap_or_else(|failure| panic!("{failure}"));
-    SEEN.lock().expect("one thread").take().expect("both blocks were allocated")
+    SEEN.lock()
+        .expect("one thread")
+        .take()
+        .expect("both blocks were allocated")
 }
 
 /// In one stream the second block's work comes after the first's, always; in two it may be done before.
@@ -213,7 +216,10 @@ fn a_block_over_a_live_one_is_caught() {
     // Every block is at the same place.
     let failure = run(&guarded, &trace(&TWO_STREAMS), &RECORDING, touch).expect_err("wrong reuse");
     CALLS.lock().expect("one thread").clear();
-    assert!(matches!(failure, Failure::Overlap { block: 1, other: 0, .. }), "{failure}");
+    assert!(
+        matches!(failure, Failure::Overlap { block: 1, other: 0, .. }),
+        "{failure}"
+    );
     assert!(!failure.is_skip());
 }
 
@@ -315,10 +321,11 @@ fn every_value_is_exact_over_more_blocks_than_a_sum_holds() {
         rows.push("1,allocate,0x1000,64,0");
         rows.push("1,free,0x1000,64,0");
     }
-    let log = rows.iter().fold(
-        String::from("Thread,Time,Action,Pointer,Size,Stream\n"),
-        |log, row| log + "1,10:00:00.000000" + &row[1..] + "\n",
-    );
+    let log = rows
+        .iter()
+        .fold(String::from("Thread,Time,Action,Pointer,Size,Stream\n"), |log, row| {
+            log + "1,10:00:00.000000" + &row[1..] + "\n"
+        });
     let trace = poolbench::trace::read_bytes(log.as_bytes(), "rows", &poolbench::trace::Limits::default());
     let trace = trace.unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(run(&guarded, &trace, strategy::ARENA, touch), Ok(0));

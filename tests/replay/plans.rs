@@ -18,7 +18,10 @@ fn check(plan: &Plan) -> u64 {
                 let start = *offsets.next().expect("a place for each allocation");
                 let end = start + size_bytes.next_multiple_of(256);
                 assert!(start.is_multiple_of(256) && end <= plan.planned_bytes());
-                assert!(live.values().all(|(from, to)| end <= *from || *to <= start), "{request:?}");
+                assert!(
+                    live.values().all(|(from, to)| end <= *from || *to <= start),
+                    "{request:?}"
+                );
                 live.insert(slot, (start, end));
                 peak = peak.max(live.values().map(|(from, to)| to - from).sum());
             }

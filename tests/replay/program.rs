@@ -42,7 +42,10 @@ fn a_free_in_another_stream_waits_for_what_it_frees() {
     assert_eq!(steps(&program), expected);
     let counts = program.counts();
     // The added wait is no event of the trace.
-    assert_eq!((counts.events, counts.cross_stream_frees, counts.added_waits), (4, 1, 1));
+    assert_eq!(
+        (counts.events, counts.cross_stream_frees, counts.added_waits),
+        (4, 1, 1)
+    );
     assert_eq!((program.n_streams(), program.n_slots()), (2, 2));
     assert_eq!((program.peak_live_bytes(), program.peak_operation()), (1536, 1));
 }
@@ -82,7 +85,11 @@ fn one_wait_serves_all_that_came_before_it() {
         synchronise: Synchronise::Every(2),
         ..CompileOptions::default()
     };
-    let kinds: Vec<_> = compile(&trace(&rows), options).operations().iter().map(|o| o.kind).collect();
+    let kinds: Vec<_> = compile(&trace(&rows), options)
+        .operations()
+        .iter()
+        .map(|o| o.kind)
+        .collect();
     assert_eq!(kinds, [Alloc, Alloc, SynchronizeDevice, Free, Free, SynchronizeDevice]);
 }
 
@@ -169,7 +176,12 @@ fn sizes_are_scaled_and_stay_sizes() {
     let trace = trace(&CROSSING);
     let sizes = |scale| -> Vec<u64> {
         let program = compile(&trace, scaled(scale));
-        program.operations().iter().filter(|o| o.kind == Alloc).map(|o| o.size_bytes).collect()
+        program
+            .operations()
+            .iter()
+            .filter(|o| o.kind == Alloc)
+            .map(|o| o.size_bytes)
+            .collect()
     };
     assert_eq!(sizes(0.5), [256, 512]);
     assert_eq!(sizes(2.0), [1024, 2048]);
@@ -183,14 +195,19 @@ fn what_cannot_be_compiled_says_why() {
     let nothing = trace(&["1,allocate,0x1000,0,0"]);
     let error = Program::compile(&nothing, &CompileOptions::default()).expect_err("nothing");
     assert_eq!(error, CompileError::Empty);
-    let rows: Vec<String> = (0..257).map(|n| format!("1,allocate,{:#x},16,{}", 4096 * (n + 1), n + 1)).collect();
+    let rows: Vec<String> = (0..257)
+        .map(|n| format!("1,allocate,{:#x},16,{}", 4096 * (n + 1), n + 1))
+        .collect();
     let rows: Vec<&str> = rows.iter().map(String::as_str).collect();
     let many = trace(&rows);
     let error = Program::compile(&many, &CompileOptions::default()).expect_err("257 streams");
     assert_eq!(error, CompileError::TooManyStreams { streams: 257 });
     assert!(error.to_string().contains("--streams"), "the remedy: {error}");
     // 256 are fine, and so are 257 that are spread.
-    assert_eq!(compile(&trace(&rows[..256]), CompileOptions::default()).n_streams(), 256);
+    assert_eq!(
+        compile(&trace(&rows[..256]), CompileOptions::default()).n_streams(),
+        256
+    );
     assert_eq!(compile(&many.with_streams(3), CompileOptions::default()).n_streams(), 3);
 }
 
@@ -203,7 +220,10 @@ fn the_same_trace_compiles_to_the_same_bytes() {
         let mut bytes = Vec::new();
         program.dump(&mut bytes).expect("writing to memory does not fail");
         // 8 of magic, four numbers of 4 and three of 8, and 16 an operation.
-        assert_eq!(bytes.len(), 48 + 16 * (program.operations().len() + program.leaked().len()));
+        assert_eq!(
+            bytes.len(),
+            48 + 16 * (program.operations().len() + program.leaked().len())
+        );
         bytes
     };
     assert_eq!(dump(), dump());

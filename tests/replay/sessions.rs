@@ -81,7 +81,12 @@ fn blocks_that_cross_streams_are_served_rightly() {
     let trace = crate::trace(&rows.iter().map(String::as_str).collect::<Vec<_>>());
     let replayed = session(&guarded, &trace, &settings(1.0, &EXTREMES));
     assert_eq!(replayed.program.counts().cross_stream_frees, 40);
-    assert!(replayed.measured.iter().all(|m| m.touched.is_some_and(|t| t.blocks == 40)));
+    assert!(
+        replayed
+            .measured
+            .iter()
+            .all(|m| m.touched.is_some_and(|t| t.blocks == 40))
+    );
 }
 
 #[test]
@@ -95,13 +100,23 @@ fn pools_follow_their_threshold_and_the_default_pool_is_left_as_it_was() {
         "1,free,0x20000000,67108864,0",
         "1,free,0x10000000,67108864,0",
     ];
-    let replayed = session(&guarded, &crate::trace(&rows), &settings(1.0, &ReplayThreshold::DEFAULT));
+    let replayed = session(
+        &guarded,
+        &crate::trace(&rows),
+        &settings(1.0, &ReplayThreshold::DEFAULT),
+    );
     for name in ["stream_ordered", "owned_pool"] {
         let held: Vec<_> = replayed
             .measured
             .iter()
             .filter(|measured| measured.combination.strategy.name == name)
-            .map(|measured| (measured.combination.to_string(), measured.held_bytes, measured.peak_reserved_bytes))
+            .map(|measured| {
+                (
+                    measured.combination.to_string(),
+                    measured.held_bytes,
+                    measured.peak_reserved_bytes,
+                )
+            })
             .collect();
         // Two blocks of 64 MiB: the peak is 128 MiB, half of it 64 MiB, which was asked for as well and comes
         // first. What is beyond the threshold goes back at the last synchronise.
@@ -154,28 +169,44 @@ fn real(name: &str) -> Option<Trace> {
 #[test]
 fn the_real_inference_is_replayed_and_verified() {
     let guarded = common::device();
-    let Some(trace) = real("torch_fastpitch_hifigan.csv") else { return };
+    let Some(trace) = real("torch_fastpitch_hifigan.csv") else {
+        return;
+    };
     let replayed = session(&guarded, &trace.with_streams(4), &settings(1.0, &EXTREMES));
     // 330 blocks, of which one of 1 byte holds no word.
     for measured in &replayed.measured {
         let touched = measured.touched.expect("asked for");
-        assert_eq!((touched.blocks, touched.blocks_too_small), (329, 1), "{}", measured.combination);
+        assert_eq!(
+            (touched.blocks, touched.blocks_too_small),
+            (329, 1),
+            "{}",
+            measured.combination
+        );
     }
 }
 
 #[test]
 fn the_real_training_step_is_replayed_and_verified() {
     let guarded = common::device();
-    let Some(trace) = real("hta_v100_ddp_rank1.csv") else { return };
+    let Some(trace) = real("hta_v100_ddp_rank1.csv") else {
+        return;
+    };
     // 49 GiB go through it: on the host device a thousandth of that.
     let scale = if guarded.device.is_host() { 1e-3 } else { 1.0 };
     let mut wanted = settings(scale, &EXTREMES);
     // Thousands of mappings of 2 MiB, one call a piece.
-    wanted.strategies.retain(|kind| kind.name != "vmm" && kind.name != "managed");
+    wanted
+        .strategies
+        .retain(|kind| kind.name != "vmm" && kind.name != "managed");
     let replayed = session(&guarded, &trace, &wanted);
     assert_eq!(replayed.program.counts().events, 26_770);
     for measured in &replayed.measured {
         let touched = measured.touched.expect("asked for");
-        assert_eq!(touched.blocks + touched.blocks_too_small, 13_385, "{}", measured.combination);
+        assert_eq!(
+            touched.blocks + touched.blocks_too_small,
+            13_385,
+            "{}",
+            measured.combination
+        );
     }
 }
