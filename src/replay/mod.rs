@@ -5,11 +5,13 @@
 //! that what they hand out is right.
 
 mod advice;
+mod compile;
 mod dump;
 mod engine;
 mod operation;
 mod program;
 mod report;
+mod rounds;
 mod session;
 mod stream_order;
 mod text;
@@ -22,9 +24,8 @@ pub use engine::{Allocator, Engine, NoWork, Work};
 pub use operation::{Operation, OperationKind};
 pub use program::{CompileError, CompileOptions, Counts, Program, Reuse, STREAMS_MAX, Synchronise};
 pub use report::{AdviceReport, AlternativeReport, CombinationReport, PerEvent, Report, SkippedReport, Subject};
-pub use session::{
-    Combination, Measured, REPLAY_TIME_MAX, Replayed, SessionError, Settings, Skipped, SlowestCall, replay,
-};
+pub use rounds::{REPLAY_TIME_MAX, replay};
+pub use session::{Combination, Measured, Replayed, SessionError, Settings, Skipped, SlowestCall};
 pub use text::text;
 pub use threshold::{InvalidReplayThreshold, ReplayThreshold};
 pub use touch::{Touch, Touched};

@@ -171,6 +171,16 @@ impl Report {
         };
         let present = replayed.measured.iter().position(is_present);
         let advice = advise(&candidates, present);
+        let unmeasured = replayed.skipped.iter().map(|skipped| skipped.combination);
+        let unmeasured = unmeasured.chain([settings.present]);
+        let present_name = match present {
+            Some(index) => candidates[index].name.clone(),
+            None => unmeasured
+                .filter(|combination| combination.strategy.name == settings.present.strategy.name)
+                .map(|combination| combination.to_string())
+                .next()
+                .unwrap_or_default(),
+        };
         let mut report = Report {
             format: FORMAT,
             device: subject.device.to_owned(),
@@ -191,7 +201,7 @@ impl Report {
                 .map(|measured| combination(measured, &replayed.program))
                 .collect(),
             skipped: replayed.skipped.iter().map(skipped).collect(),
-            advice: by_name(&advice, &candidates, &settings.present),
+            advice: by_name(&advice, &candidates, present_name),
         };
         let (paragraph, notes) = super::words::words(&report, subject);
         report.advice.paragraph = paragraph;
@@ -271,7 +281,7 @@ fn skipped(skipped: &super::Skipped) -> SkippedReport {
     }
 }
 
-fn by_name(advice: &Advice, candidates: &[Candidate], present: &Combination) -> AdviceReport {
+fn by_name(advice: &Advice, candidates: &[Candidate], present: String) -> AdviceReport {
     let name = |index: usize| candidates[index].name.clone();
     let held = |index: Option<usize>| {
         candidates[index?]
@@ -286,7 +296,7 @@ fn by_name(advice: &Advice, candidates: &[Candidate], present: &Combination) -> 
     AdviceReport {
         verdict: advice.verdict,
         recommended: advice.recommended.map(name),
-        present: advice.present.map_or_else(|| present.to_string(), name),
+        present,
         without_own_allocator: advice.without_own_allocator.map(other),
         saves: advice.saves,
         holds_more_bytes: held(advice.recommended)

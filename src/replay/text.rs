@@ -135,7 +135,8 @@ fn short(n: u64) -> String {
         .map_or(long.clone(), |(short, _)| short.to_owned())
 }
 
-fn duration(time_ns: u64) -> String {
+/// Nanoseconds in the unit that suits them.
+pub(super) fn duration(time_ns: u64) -> String {
     time(time_ns).replace(" us", " µs")
 }
 

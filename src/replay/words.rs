@@ -2,7 +2,7 @@
 
 use super::advice::{Difference, MINIMUM_EFFECT, Verdict};
 use super::report::{Report, Subject};
-use super::text::microseconds;
+use super::text::{duration, microseconds};
 use crate::trace::Format;
 use crate::trace::render::{bytes, count};
 
@@ -44,14 +44,12 @@ fn paragraph(report: &Report) -> String {
     };
     if let Some(over) = advice.over_baseline {
         let left = if over.is_proven {
-            format!(
-                "{} more than not allocating at all, which is all that is left to win.",
-                amount(over.median_ns)
-            )
+            let time = amount(over.median_ns);
+            format!("takes {time} more than not allocating at all: that is what is left to win.")
         } else {
-            "not proven slower than not allocating at all.".to_owned()
+            "is not proven slower than not allocating at all.".to_owned()
         };
-        sentences.push(format!("That is {left}"));
+        sentences.push(format!("{recommended} {left}"));
     }
     if let Some(other) = &advice.without_own_allocator {
         sentences.push(format!(
@@ -89,10 +87,11 @@ fn with_interval(difference: Difference) -> String {
 }
 
 fn saving(report: &Report, saves: Difference) -> String {
-    let total_ms = saves.median_ns * report.replayed.events as f64 / 1e6;
+    let total_ns = (saves.median_ns * report.replayed.events as f64).max(0.0) as u64;
     format!(
-        "It saves {}, {total_ms:.1} ms over the trace, in {} replays of each in turn.",
+        "It saves {}, {} over the trace, in {} replays of each in turn.",
         with_interval(saves),
+        duration(total_ns),
         report.repeats
     )
 }

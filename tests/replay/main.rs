@@ -6,6 +6,7 @@ mod common;
 mod engine;
 mod plans;
 mod program;
+mod report;
 mod sessions;
 
 use poolbench::trace::{Limits, Trace, read_bytes};
