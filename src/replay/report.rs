@@ -171,15 +171,9 @@ impl Report {
         };
         let present = replayed.measured.iter().position(is_present);
         let advice = advise(&candidates, present);
-        let unmeasured = replayed.skipped.iter().map(|skipped| skipped.combination);
-        let unmeasured = unmeasured.chain([settings.present]);
         let present_name = match present {
             Some(index) => candidates[index].name.clone(),
-            None => unmeasured
-                .filter(|combination| combination.strategy.name == settings.present.strategy.name)
-                .map(|combination| combination.to_string())
-                .next()
-                .unwrap_or_default(),
+            None => unmeasured_name(&settings.present, replayed),
         };
         let mut report = Report {
             format: FORMAT,
@@ -279,6 +273,13 @@ fn skipped(skipped: &super::Skipped) -> SkippedReport {
         name: skipped.combination.to_string(),
         reason: skipped.reason.clone(),
     }
+}
+
+/// A strategy that was skipped as a whole has no threshold, whatever was asked for.
+fn unmeasured_name(present: &Combination, replayed: &Replayed) -> String {
+    let mut skipped = replayed.skipped.iter().map(|skipped| &skipped.combination);
+    let found = skipped.find(|combination| combination.strategy.name == present.strategy.name);
+    found.unwrap_or(present).to_string()
 }
 
 fn by_name(advice: &Advice, candidates: &[Candidate], present: String) -> AdviceReport {
