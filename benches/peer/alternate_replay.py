@@ -12,6 +12,7 @@ difference in nanoseconds per event with its 95 % interval (order statistics of 
 import json
 import math
 import random
+import signal
 import subprocess
 import sys
 import tempfile
@@ -75,17 +76,22 @@ def main():
     rounds = int(sys.argv[5]) if len(sys.argv) > 5 else 6
     options = sys.argv[6:]
     measured = []
+    # A run that is cut short still shows the pairs that it finished.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     with tempfile.NamedTemporaryFile(suffix=".operations") as operations:
         output([ours, "replay", trace, "--dump-operations", operations.name, *options])
         runs = {
             "poolbench": lambda: poolbench(ours, trace, rounds, options),
             "peer": lambda: peer(theirs, operations.name, rounds),
         }
-        for index in range(pairs):
-            order = list(runs)
-            random.Random(index).shuffle(order)
-            measured.append({name: runs[name]() for name in order})
-    table(measured)
+        try:
+            for index in range(pairs):
+                order = list(runs)
+                random.Random(index).shuffle(order)
+                measured.append({name: runs[name]() for name in order})
+        finally:
+            if measured:
+                table(measured)
 
 
 main()
