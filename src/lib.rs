@@ -17,6 +17,7 @@ pub mod kernel_work;
 pub mod measure;
 pub mod observation;
 pub mod recording;
+pub mod replay;
 pub mod report;
 pub mod run_record;
 pub mod slug;

@@ -9,6 +9,7 @@ mod install;
 mod list;
 mod output;
 mod record;
+mod replay;
 mod trace;
 
 use clap::{Parser, Subcommand};
@@ -50,6 +51,12 @@ enum Command {
     Install(install::Arguments),
     /// Says what an allocation trace holds.
     Trace(trace::Arguments),
+    /// Replays an allocation trace under every strategy and threshold, and recommends one.
+    ///
+    /// One thread makes the calls in the log's order, in a stream for each logged stream; the program's kernels are
+    /// not replayed. Each combination is replayed twice in each round: from an empty pool, and once more, which is
+    /// what counts.
+    Replay(replay::Arguments),
 }
 
 /// Runs the command that the arguments name.
@@ -64,5 +71,6 @@ pub(crate) fn run() -> ExitCode {
         Command::List(arguments) => list::run(&arguments),
         Command::Install(arguments) => install::run(&arguments),
         Command::Trace(arguments) => trace::run(&arguments),
+        Command::Replay(arguments) => replay::run(&arguments),
     }
 }

@@ -23,4 +23,4 @@ pub use comparison::{
 pub use inventory::{inventory_json, inventory_text};
 pub use printable::Printable;
 pub use replay::REPLAY_COLUMNS;
-pub use table::{Column, comparison_table};
+pub use table::{Column, FRAGMENTATION, comparison_table};

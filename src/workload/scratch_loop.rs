@@ -142,6 +142,7 @@ impl Prepared {
         let setup = Setup {
             device,
             size: case.size,
+            plan: None,
             release_threshold_bytes: case.release_threshold_bytes,
         };
         let strategy = (case.strategy.build)(&setup)?;
