@@ -4,7 +4,7 @@
 use crate::baseline::Launch;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::IsTerminal as _;
+use std::io::{IsTerminal as _, Write as _};
 use std::time::{Duration, Instant};
 
 /// Says how far a recording is.
@@ -50,9 +50,9 @@ impl Progress {
     /// Says a line of its own.
     pub fn line(&self, text: &str) {
         match &self.bar {
-            Some(bar) => bar.suspend(|| eprintln!("poolbench: {text}")),
+            Some(bar) => bar.suspend(|| say(text)),
             None if self.quiet => {}
-            None => eprintln!("poolbench: {text}"),
+            None => say(text),
         }
     }
 
@@ -154,6 +154,11 @@ impl Progress {
             _ => String::new(),
         }
     }
+}
+
+/// Says a line on standard error. One that is closed does not end a recording.
+pub(super) fn say(text: &str) {
+    let _ = writeln!(std::io::stderr(), "poolbench: {text}");
 }
 
 /// A duration to the second, as `3m 20s`.

@@ -21,7 +21,6 @@ fn launches_of(lines: &[String]) -> Vec<Launch> {
     lines.iter().map(launch).collect()
 }
 
-/// The processes that run under a scratch folder of this place, by their command lines and environments.
 fn signal(child: &Child, name: &str) {
     let sent = Command::new("kill")
         .args([&format!("-{name}"), &child.id().to_string()])
@@ -129,8 +128,6 @@ fn a_clock_that_jumped_changes_nothing() {
     for file in ["recording.json", "launches.jsonl"] {
         let path = place.recording(NAME).join(file);
         let text = fs::read_to_string(&path).expect("the state");
-        let value: serde_json::Value = serde_json::from_str(text.lines().next().expect("a line")).unwrap_or_default();
-        let _ = value;
         let year = text
             .find("\"started\"")
             .and_then(|at| text[at..].find("20").map(|digits| at + digits))
@@ -275,6 +272,16 @@ fn what_a_killed_recording_left_running_is_waited_for() {
     assert_eq!(place.baseline("n").launches.len(), 3);
 }
 
+/// A terminal that is closed, or a `| head` that has seen enough.
+#[test]
+fn a_recording_that_nobody_listens_to_goes_on() {
+    let place = Place::with_stand_ins();
+    let (mut child, rest) = started(place.record(&["--launches", "3"]), "recording ");
+    drop((rest, child.stdout.take()));
+    assert!(child.wait().expect("it ends").success());
+    assert_eq!(place.baseline(NAME).launches.len(), 3);
+}
+
 /// Kills recordings at random moments, again and again until each is finished. `POOLBENCH_KILLS` kills
 /// more of them than a dozen.
 #[test]
@@ -284,9 +291,10 @@ fn a_recording_that_is_killed_at_any_moment_loses_at_most_the_launch_in_flight()
         .and_then(|text| text.parse().ok())
         .unwrap_or(12);
     let place = Place::with_scratch_loop();
+    let (mut child, _rest) = started(place.record(&SIX), "recording host");
     let begun = Instant::now();
-    succeed(&mut place.record(&SIX));
-    let whole = begun.elapsed();
+    assert!(child.wait().expect("it ends").success());
+    let measuring = begun.elapsed();
     let mut rng = StdRng::seed_from_u64(4);
     let (mut killed, mut finished, mut lost) = (0, 0, 0);
     while killed < kills {
@@ -295,17 +303,15 @@ fn a_recording_that_is_killed_at_any_moment_loses_at_most_the_launch_in_flight()
         let mut kept: Vec<String> = Vec::new();
         loop {
             let resumes = place.recording("host").join("recording.json").exists();
-            let mut command = if resumes {
+            let command = if resumes {
                 place.record(&["--resume"])
             } else {
                 place.record(&SIX)
             };
-            let mut child = command
-                .stdout(Stdio::null())
-                .stderr(Stdio::piped())
-                .spawn()
-                .expect("poolbench starts");
-            std::thread::sleep(whole.mul_f64(rng.random_range(0.0..1.1)));
+            // Mostly while it measures, but also while it begins.
+            let begun = if rng.random_bool(0.8) { "recording host" } else { "" };
+            let (mut child, _rest) = started(command, begun);
+            std::thread::sleep(measuring.mul_f64(rng.random_range(0.0..1.1)));
             let _ = child.kill();
             let status = child.wait().expect("it ends");
             let lines = place.lines("host");
@@ -335,5 +341,7 @@ fn a_recording_that_is_killed_at_any_moment_loses_at_most_the_launch_in_flight()
         assert_eq!(order, [0, 1, 2, 3, 4, 5]);
         assert_eq!(baseline.launches[..kept.len()], launches_of(&kept)[..]);
     }
-    println!("killed {killed} times ({lost} before the first new launch), {finished} recordings ended by themselves");
+    println!(
+        "killed {killed} times ({lost} of them before a new launch), {finished} recordings finished before a kill"
+    );
 }
