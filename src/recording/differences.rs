@@ -99,3 +99,51 @@ fn compare(field: String, first: &Value, second: &Value, ignored: &[&[&str]], fo
         second: second.clone(),
     });
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::fixture::environment;
+    use super::*;
+    use crate::environment::{GpuFacts, PoolFacts};
+
+    fn changed(change: impl FnOnce(&mut Environment)) -> Environment {
+        let mut other = environment();
+        change(&mut other);
+        other
+    }
+
+    #[test]
+    fn a_difference_is_named_with_both_values() {
+        let other = changed(|other| other.device.driver_version = Some(String::from("590")));
+        let found = same_machine(&environment(), &other);
+        assert_eq!(
+            difference_lines(&found, "before", "after"),
+            [r#"device.driver_version: null before, "590" after"#]
+        );
+        assert_eq!(same_machine(&environment(), &environment()), []);
+    }
+
+    #[test]
+    fn heat_is_no_difference_and_the_driver_is_the_treatment() {
+        let gpu = |temperature_c| {
+            changed(|other| {
+                other.gpu = Some(GpuFacts {
+                    temperature_c,
+                    ..GpuFacts::default()
+                })
+            })
+        };
+        assert_eq!(same_machine(&gpu(Some(40)), &gpu(Some(70))), []);
+        let newer = changed(|other| {
+            other.device.driver_version = Some(String::from("590"));
+            other.pool = Some(PoolFacts::default());
+        });
+        assert_eq!(beside_the_driver(&environment(), &newer), []);
+        assert_eq!(between_sessions(&environment(), &newer).len(), 2);
+        let card = changed(|other| other.device.uuid = Some(String::from("GPU-1")));
+        assert_eq!(between_sessions(&environment(), &card), []);
+        assert_eq!(same_machine(&environment(), &card).len(), 1);
+        let larger = changed(|other| other.build.case_definitions = 7);
+        assert_eq!(beside_the_driver(&environment(), &larger).len(), 1);
+    }
+}

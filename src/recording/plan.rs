@@ -159,3 +159,38 @@ pub(super) fn boot_id() -> String {
 pub(super) fn now() -> String {
     humantime::format_rfc3339_millis(std::time::SystemTime::now()).to_string()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::fixture::plan;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn sides_take_turns_and_neither_is_always_first() {
+        let plan = plan(2, 100);
+        assert_eq!(plan.total(), 200);
+        let steps: Vec<_> = (0..200).map(|index| plan.step(index)).collect();
+        for pair in steps.chunks(2) {
+            assert_ne!(pair[0].side, pair[1].side);
+            assert_eq!(pair[0].order_seed, pair[1].order_seed);
+        }
+        // Of 100 fair coins, 30 to 70 heads: all but one seed in 10,000.
+        let first = steps.chunks(2).filter(|pair| pair[0].side == 0).count();
+        assert!((30..=70).contains(&first), "{first}");
+        assert_eq!(steps.iter().filter(|step| step.is_first).count(), 2);
+        let orders: BTreeSet<u64> = steps.iter().map(|step| step.order_seed).collect();
+        assert_eq!(orders.len(), 100, "each pair has its own order");
+        assert_eq!(
+            plan.step(77),
+            steps[77],
+            "a resumed recording goes on with the same plan"
+        );
+    }
+
+    #[test]
+    fn one_side_has_every_turn() {
+        let plan = plan(1, 5);
+        assert!((0..5).all(|index| plan.step(index).side == 0 && plan.step(index).is_first == (index == 0)));
+        assert_eq!(plan.baseline_name(0).expect("a name").as_str(), "planted");
+    }
+}
