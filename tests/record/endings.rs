@@ -310,7 +310,7 @@ fn a_recording_that_is_killed_at_any_moment_loses_at_most_the_launch_in_flight()
             };
             // Mostly while it measures, but also while it begins.
             let begun = if rng.random_bool(0.8) { "recording host" } else { "" };
-            let (mut child, _rest) = started(command, begun);
+            let (mut child, mut rest) = started(command, begun);
             std::thread::sleep(measuring.mul_f64(rng.random_range(0.0..1.1)));
             let _ = child.kill();
             let status = child.wait().expect("it ends");
@@ -319,7 +319,9 @@ fn a_recording_that_is_killed_at_any_moment_loses_at_most_the_launch_in_flight()
                 finished += 1;
                 break;
             }
-            assert!(status.code().is_none(), "only a kill ends it early: {status}");
+            let mut text = String::new();
+            let _ = rest.read_to_string(&mut text);
+            assert!(status.code().is_none(), "only a kill ends it early: {status}: {text}");
             killed += 1;
             assert!(
                 lines.len() >= kept.len() && lines[..kept.len()] == kept[..],

@@ -98,9 +98,14 @@ impl Place {
         Baseline::read(&self.path().join("criterion-baselines").join(name)).expect("a whole baseline")
     }
 
-    /// Whether anything stands among the baselines.
+    /// Whether a baseline was written. What a killed process left half done is none.
     pub fn has_baselines(&self) -> bool {
-        fs::read_dir(self.path().join("criterion-baselines")).is_ok_and(|mut entries| entries.next().is_some())
+        let entries = fs::read_dir(self.path().join("criterion-baselines"))
+            .into_iter()
+            .flatten();
+        entries.flatten().any(|entry| {
+            entry.path().join("manifest.json").is_file() && !entry.file_name().as_encoded_bytes().starts_with(b".")
+        })
     }
 
     /// The starts of a stand-in that measured: driver library, order seed, ids asked for, device times.
