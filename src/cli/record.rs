@@ -57,7 +57,7 @@ pub(super) struct Arguments {
     /// Given twice: as `--libcuda`, with the usual driver on both sides.
     #[arg(long = "side", value_name = "LABEL", hide = true)]
     sides: Vec<String>,
-    /// Injects a fault into one side (feature `fault-injection`), or with `=PLAN` into the only one.
+    /// Injects a fault into one side (feature `fault-injection`); where there is one, `POOLBENCH_FAULT` does.
     #[arg(long, value_name = "LABEL=PLAN", value_parser = labelled, hide = true)]
     fault: Vec<(String, String)>,
     /// The profile that cargo builds the benches in.

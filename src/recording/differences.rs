@@ -6,6 +6,9 @@ use serde_json::Value;
 /// What changes while a machine stays the same.
 const VOLATILE: [&str; 3] = ["gpu.sm_clock_mhz", "gpu.temperature_c", "gpu.other_processes"];
 
+/// The host device offers a share of the memory that is free when it opens.
+const VOLATILE_ON_THE_HOST: [&str; 1] = ["device.memory_bytes"];
+
 /// What the user-mode driver decides; two sides are there to differ in it.
 const OF_THE_DRIVER: [&str; 7] = [
     "device.driver_version",
@@ -42,7 +45,9 @@ pub(super) struct Difference {
 
 /// Differences that mean another machine, driver or build.
 pub(super) fn same_machine(first: &Environment, second: &Environment) -> Vec<Difference> {
-    differences(first, second, &[&VOLATILE])
+    let is_host = first.device.name == "host";
+    let of_the_host: &[&str] = if is_host { &VOLATILE_ON_THE_HOST } else { &[] };
+    differences(first, second, &[&VOLATILE, of_the_host])
 }
 
 /// Differences of two sides of a recording that are not the driver's.
@@ -143,6 +148,17 @@ mod tests {
         let card = changed(|other| other.device.uuid = Some(String::from("GPU-1")));
         assert_eq!(between_sessions(&environment(), &card), []);
         assert_eq!(same_machine(&environment(), &card).len(), 1);
+        let memory = |name: &str, bytes| {
+            changed(|other| {
+                other.device.name = name.to_owned();
+                other.device.memory_bytes = Some(bytes);
+            })
+        };
+        assert_eq!(same_machine(&memory("host", 8 << 30), &memory("host", 7 << 30)), []);
+        assert_eq!(
+            same_machine(&memory("a GPU", 8 << 30), &memory("a GPU", 7 << 30)).len(),
+            1
+        );
         let larger = changed(|other| other.build.case_definitions = 7);
         assert_eq!(beside_the_driver(&environment(), &larger).len(), 1);
     }

@@ -10,7 +10,6 @@ use std::time::{Duration, Instant};
 /// Says how far a recording is.
 pub struct Progress {
     bar: Option<ProgressBar>,
-    quiet: bool,
     total: u64,
     done: u64,
     done_here: u32,
@@ -25,19 +24,8 @@ impl Progress {
     pub fn to_stderr() -> Progress {
         let is_terminal = std::io::stderr().is_terminal();
         let bar = is_terminal.then(|| ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr()));
-        Progress::new(bar, false)
-    }
-
-    /// Says nothing.
-    #[must_use]
-    pub fn quiet() -> Progress {
-        Progress::new(None, true)
-    }
-
-    fn new(bar: Option<ProgressBar>, quiet: bool) -> Progress {
         Progress {
             bar,
-            quiet,
             total: 0,
             done: 0,
             done_here: 0,
@@ -51,7 +39,6 @@ impl Progress {
     pub fn line(&self, text: &str) {
         match &self.bar {
             Some(bar) => bar.suspend(|| say(text)),
-            None if self.quiet => {}
             None => say(text),
         }
     }

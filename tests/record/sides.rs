@@ -99,6 +99,58 @@ fn sides_are_compared_with_each_other_for_the_driver_alone() {
     assert!(place.starts("first").is_empty() && !place.has_baselines());
 }
 
+/// What measures the power of a comparison: the same suite with one side's calls made slower.
+#[cfg(feature = "fault-injection")]
+#[test]
+fn a_fault_is_injected_into_its_side_alone_and_recorded() {
+    let place = Place::with_scratch_loop();
+    let sides = [
+        "--side",
+        "plain",
+        "--side",
+        "slow",
+        "--fault",
+        "slow=cuMemFree_v2=delay:20us",
+    ];
+    let filter = ["--launches", "1", "--filter", "scratch_loop/sync/4KiB"];
+    succeed(&mut place.record(&[&sides[..], &filter].concat()));
+    let [plain, slow] = ["host-plain", "host-slow"].map(|name| place.baseline(name));
+    assert_eq!(plain.manifest.settings.injected_fault, None);
+    assert_eq!(
+        slow.manifest.settings.injected_fault.as_deref(),
+        Some("cuMemFree_v2=delay:20us")
+    );
+    // Every iteration frees once, so no sample can be faster than the delay.
+    let fastest = |samples: &poolbench::baseline::Samples| {
+        let times = samples.times_ns.iter().zip(&samples.iters);
+        times
+            .map(|(time_ns, iterations)| time_ns / iterations)
+            .fold(f64::INFINITY, f64::min)
+    };
+    assert!(
+        slow.launches[0]
+            .samples
+            .values()
+            .all(|samples| fastest(samples) >= 20_000.0)
+    );
+}
+
+#[cfg(not(feature = "fault-injection"))]
+#[test]
+fn a_fault_needs_a_poolbench_that_injects_it() {
+    let place = Place::with_stand_ins();
+    let sides = [
+        "--side",
+        "plain",
+        "--side",
+        "slow",
+        "--fault",
+        "slow=cuMemFree_v2=delay:20us",
+    ];
+    let last = refusal(&mut place.record(&sides), 2);
+    assert!(last.contains("--features fault-injection"), "{last}");
+}
+
 /// A driver that answers every start with 803, as one that does not fit the kernel's does.
 fn refusing_driver(place: &Place) -> Option<PathBuf> {
     let (source, library) = (place.path().join("driver.c"), place.path().join("libcuda.so.1"));
