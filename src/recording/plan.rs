@@ -17,7 +17,7 @@ pub(super) const FORMAT: u32 = 1;
 /// What a recording measures, in which order.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
-    /// [`FORMAT`].
+    /// The version of the format. Another one is refused.
     pub format: u32,
     /// The recording's name: the baseline's, or with two sides the beginning of both.
     pub name: String,

@@ -99,21 +99,22 @@ fn sides_are_compared_with_each_other_for_the_driver_alone() {
     assert!(place.starts("first").is_empty() && !place.has_baselines());
 }
 
+const SLOW_SIDE: [&str; 6] = [
+    "--side",
+    "plain",
+    "--side",
+    "slow",
+    "--fault",
+    "slow=cuMemFree_v2=delay:20us",
+];
+
 /// What measures the power of a comparison: the same suite with one side's calls made slower.
 #[cfg(feature = "fault-injection")]
 #[test]
 fn a_fault_is_injected_into_its_side_alone_and_recorded() {
     let place = Place::with_scratch_loop();
-    let sides = [
-        "--side",
-        "plain",
-        "--side",
-        "slow",
-        "--fault",
-        "slow=cuMemFree_v2=delay:20us",
-    ];
     let filter = ["--launches", "1", "--filter", "scratch_loop/sync/4KiB"];
-    succeed(&mut place.record(&[&sides[..], &filter].concat()));
+    succeed(&mut place.record(&[&SLOW_SIDE[..], &filter].concat()));
     let [plain, slow] = ["host-plain", "host-slow"].map(|name| place.baseline(name));
     assert_eq!(plain.manifest.settings.injected_fault, None);
     assert_eq!(
@@ -139,15 +140,7 @@ fn a_fault_is_injected_into_its_side_alone_and_recorded() {
 #[test]
 fn a_fault_needs_a_poolbench_that_injects_it() {
     let place = Place::with_stand_ins();
-    let sides = [
-        "--side",
-        "plain",
-        "--side",
-        "slow",
-        "--fault",
-        "slow=cuMemFree_v2=delay:20us",
-    ];
-    let last = refusal(&mut place.record(&sides), 2);
+    let last = refusal(&mut place.record(&SLOW_SIDE), 2);
     assert!(last.contains("--features fault-injection"), "{last}");
 }
 
