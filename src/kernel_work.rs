@@ -3,7 +3,7 @@
 //! A case is host-bound where that time is a small part of its wall time: then the host's speed, not
 //! the device's, sets the pace.
 
-use crate::cuda::{DeviceBuffer, Event, Kernels, Result, Stream};
+use crate::cuda::{CaptureMode, DeviceBuffer, Event, GraphExec, Kernels, Result, Stream, Unfreed};
 
 /// The kernels of one loop: `fill` and `accumulate` for each length, on each of the streams.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -16,28 +16,25 @@ pub struct KernelWork {
 
 /// What the plug works on: large enough that a kernel takes longer than its submission.
 const PLUG_ELEMENTS: usize = (16 << 20) / size_of::<f32>();
-/// Kernels of the first plug, and of the longest that is tried.
-const PLUG_KERNELS: [usize; 2] = [16, 1024];
+/// Kernels of the plug: enough to submit a graph to each stream meanwhile.
+const PLUG_KERNELS: usize = 32;
 
 impl KernelWork {
-    /// Returns the device time of one iteration by events, in microseconds, with every kernel submitted
-    /// before the first one runs, so that the host's pace is no part of it.
+    /// Returns the device time of one iteration by events, in microseconds. The loop runs as a graph for each
+    /// stream, submitted before the first one runs: neither the host's pace nor the launch of single kernels
+    /// is a part of it.
     ///
     /// # Errors
     ///
     /// The driver's refusal.
     pub fn device_time_us(&self) -> Result<f64> {
         let bench = Bench::new(self)?;
-        let mut n_plug_kernels = PLUG_KERNELS[0];
-        loop {
-            let (elapsed_us, kept_ahead) = bench.run(self, n_plug_kernels)?;
-            if kept_ahead || n_plug_kernels >= PLUG_KERNELS[1] {
-                bench.close()?;
-                #[allow(clippy::cast_precision_loss, reason = "far below 2^52")]
-                return Ok(elapsed_us / self.lengths.len() as f64);
-            }
-            n_plug_kernels *= 4;
-        }
+        // The first launch of a graph uploads it.
+        bench.run()?;
+        let elapsed_us = bench.run()?;
+        bench.close()?;
+        #[allow(clippy::cast_precision_loss, reason = "far below 2^52")]
+        Ok(elapsed_us / self.lengths.len() as f64)
     }
 }
 
@@ -46,6 +43,8 @@ struct Bench {
     kernels: Kernels,
     plug: Lane,
     lanes: Vec<Lane>,
+    /// One a lane.
+    loops: Vec<GraphExec>,
     gate: Event,
     start: Event,
 }
@@ -69,8 +68,14 @@ impl Lane {
         Ok(lane)
     }
 
-    fn fill(&self, kernels: &Kernels, length: usize) -> Result<()> {
-        kernels.fill(&self.stream, self.scratch.pointer(), self.input.pointer(), length, 1.0)
+    fn submit(&self, kernels: &Kernels, lengths: &[usize]) -> Result<()> {
+        let (input, scratch) = (self.input.pointer(), self.scratch.pointer());
+        for length in lengths {
+            kernels.fill(&self.stream, scratch, input, *length, 1.0)?;
+            // The input is zero, and stays so.
+            kernels.accumulate(&self.stream, input, scratch, *length)?;
+        }
+        Ok(())
     }
 
     fn close(self) -> Result<()> {
@@ -83,50 +88,52 @@ impl Lane {
 
 impl Bench {
     fn new(work: &KernelWork) -> Result<Bench> {
+        let kernels = Kernels::load()?;
         let elements = work.lengths.iter().copied().max().unwrap_or(1);
+        let lanes: Vec<Lane> = (0..work.n_streams)
+            .map(|_| Lane::new(elements))
+            .collect::<Result<_>>()?;
+        let mut loops = Vec::new();
+        for lane in &lanes {
+            let capture = lane
+                .stream
+                .capture(CaptureMode::Relaxed, || lane.submit(&kernels, &work.lengths))?;
+            let exec = capture.instantiate(Unfreed::MustBeFreed)?;
+            capture.close()?;
+            loops.push(exec);
+        }
         Ok(Bench {
-            kernels: Kernels::load()?,
             plug: Lane::new(PLUG_ELEMENTS)?,
-            lanes: (0..work.n_streams)
-                .map(|_| Lane::new(elements))
-                .collect::<Result<_>>()?,
             gate: Event::new()?,
             start: Event::new()?,
+            kernels,
+            lanes,
+            loops,
         })
     }
 
-    /// Runs the work behind a plug of this many kernels. Returns its device time in microseconds, and
-    /// whether the plug was still running when the last kernel had been submitted.
-    fn run(&self, work: &KernelWork, n_plug_kernels: usize) -> Result<(f64, bool)> {
-        for _ in 0..n_plug_kernels {
-            self.plug.fill(&self.kernels, PLUG_ELEMENTS)?;
-        }
+    /// Runs the loop once on every stream and returns its device time in microseconds.
+    fn run(&self) -> Result<f64> {
+        self.plug.submit(&self.kernels, &[PLUG_ELEMENTS; PLUG_KERNELS / 2])?;
         self.gate.record(&self.plug.stream)?;
         for lane in &self.lanes {
             lane.stream.wait_event(&self.gate)?;
         }
         self.start.record(&self.lanes[0].stream)?;
-        for length in &work.lengths {
-            for lane in &self.lanes {
-                lane.fill(&self.kernels, *length)?;
-                // The input is zero, so the output stays what it is.
-                let (output, scratch) = (lane.input.pointer(), lane.scratch.pointer());
-                self.kernels.accumulate(&lane.stream, output, scratch, *length)?;
-            }
-        }
-        for lane in &self.lanes {
+        for (lane, exec) in self.lanes.iter().zip(&self.loops) {
+            exec.launch(&lane.stream)?;
             lane.end.record(&lane.stream)?;
         }
-        let kept_ahead = !self.gate.is_reached()?;
         let mut elapsed_us = 0.0_f64;
         for lane in &self.lanes {
             lane.end.synchronize()?;
             elapsed_us = elapsed_us.max(lane.end.elapsed_us_since(&self.start)?);
         }
-        Ok((elapsed_us, kept_ahead))
+        Ok(elapsed_us)
     }
 
     fn close(self) -> Result<()> {
+        self.loops.into_iter().try_for_each(GraphExec::close)?;
         self.plug.close()?;
         self.lanes.into_iter().try_for_each(Lane::close)?;
         self.gate.close()?;

@@ -230,21 +230,33 @@ pub const HOST_LOOP_SIZE_MAX: Size = Size::mib(1024);
 ///
 /// See [`Failure::is_skip`] for what is a skip here; afterwards, nothing is.
 pub fn prepare(case: &dyn Case, device: &Device) -> Result<Box<dyn Workload>, Failure> {
-    prepare_within(case, device, LOOP_TIME_MAX)
+    prepare_as(case, device, Preparation::ToBeProven(LOOP_TIME_MAX))
 }
 
-/// Prepares a case whose loop may take this long at most; see [`prepare`].
+/// What a case has to show before it is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Preparation {
+    /// That its loop takes this long at most, and that its result is right.
+    ToBeProven(Duration),
+    /// Nothing: it has shown both in another process of the same recording.
+    Proven,
+}
+
+/// Prepares a case and has it show what is asked; see [`prepare`].
 ///
 /// # Errors
 ///
 /// As [`prepare`].
-pub fn prepare_within(case: &dyn Case, device: &Device, limit: Duration) -> Result<Box<dyn Workload>, Failure> {
+pub fn prepare_as(case: &dyn Case, device: &Device, preparation: Preparation) -> Result<Box<dyn Workload>, Failure> {
     let loop_bytes = case.loop_bytes();
     if device.is_host() && loop_bytes > HOST_LOOP_SIZE_MAX.as_bytes() as u64 {
         return Err(Failure::TooSlowOnHost { loop_bytes });
     }
     let mut workload = case.prepare(device)?;
-    let proven = prove(workload.as_mut(), limit);
+    let proven = match preparation {
+        Preparation::ToBeProven(limit) => prove(workload.as_mut(), limit),
+        Preparation::Proven => workload.trial().map(drop),
+    };
     match proven {
         Ok(()) => Ok(workload),
         Err(failure) => {

@@ -19,7 +19,7 @@ pub use error::BaselineError;
 pub use launch::{Launch, ProbeTimes, Samples};
 pub use manifest::{FORMAT, Manifest, Settings, Skipped};
 pub use name::{BaselineName, InvalidName};
-pub use process::{ProcessRecord, RecordRequest};
+pub use process::{HOST_BOUND_BELOW, ProcessRecord, RecordRequest};
 pub use write::{Existing, PARTIAL_PREFIX};
 pub(crate) use write::{put_in_place, write_synced};
 

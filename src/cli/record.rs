@@ -36,15 +36,18 @@ pub(super) struct Arguments {
     /// Given twice: measures two drivers in alternating launches, and writes the baselines NAME-LABEL.
     #[arg(long, value_name = "LABEL=PATH", value_parser = labelled, conflicts_with = "sides")]
     libcuda: Vec<(String, String)>,
-    /// Criterion's warm-up of each benchmark, in seconds; 0.005 by default.
+    /// Criterion's warm-up of each benchmark, in seconds; 0.002 by default.
     #[arg(long, value_name = "S")]
     warm_up_time: Option<f64>,
-    /// Criterion's measurement of each benchmark, in seconds; 0.02 by default.
+    /// Criterion's measurement of each benchmark, in seconds; 0.01 by default.
     #[arg(long, value_name = "S")]
     measurement_time: Option<f64>,
     /// Samples of each benchmark in each launch; 10 by default, and at least.
     #[arg(long, value_name = "N")]
     sample_size: Option<u64>,
+    /// Visits to each host-bound benchmark in each launch, seconds apart; 3 by default.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
+    visits: Option<u32>,
     /// What one loop may take, in seconds; 0.1 by default. Slower cases are skipped.
     #[arg(long, value_name = "S")]
     loop_time_max: Option<f64>,
@@ -95,6 +98,7 @@ impl Arguments {
             warm_up_time_s: self.warm_up_time,
             measurement_time_s: self.measurement_time,
             sample_size: self.sample_size,
+            visits: self.visits,
             loop_time_max_s: self.loop_time_max,
             pinned_processor: self.pin,
             probes: self.no_probes.then_some(false),

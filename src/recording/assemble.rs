@@ -3,11 +3,8 @@
 use super::error::RecordingError;
 use super::plan::{Plan, now};
 use super::state::FinishedLaunch;
-use crate::baseline::{Baseline, FORMAT, Launch, Manifest, Samples, Settings, Skipped};
+use crate::baseline::{Baseline, FORMAT, Launch, Manifest, Settings, Skipped};
 use std::collections::{BTreeMap, BTreeSet};
-
-/// A case is bound by the host where its device time is below this share of its wall time.
-const HOST_BOUND_BELOW: f64 = 0.5;
 
 /// The baseline of one side. A benchmark is in it if every launch measured it.
 pub(super) fn baseline_of(plan: &Plan, side: usize, all: &[FinishedLaunch]) -> Result<Baseline, RecordingError> {
@@ -41,7 +38,11 @@ pub(super) fn baseline_of(plan: &Plan, side: usize, all: &[FinishedLaunch]) -> R
             repeated: finished.iter().map(|finished| finished.repeated).sum(),
             ..plan.settings.clone()
         },
-        host_bound: host_bound(first, &benchmarks),
+        host_bound: first
+            .host_bound()
+            .filter(|id| benchmarks.binary_search(id).is_ok())
+            .cloned()
+            .collect(),
         skipped: not_measured(skipped, &benchmarks),
         launches: launches.len() as u64,
         observations: first
@@ -111,37 +112,6 @@ fn not_measured(skipped: BTreeMap<String, String>, benchmarks: &[String]) -> Vec
         .filter(|skip| benchmarks.binary_search(&skip.id).is_err())
         .collect()
 }
-
-/// The ids whose device time is below half of their wall time. Where nobody could measure the device time,
-/// nothing is claimed.
-fn host_bound(first: &FinishedLaunch, benchmarks: &[String]) -> Vec<String> {
-    let is_bound = |id: &&String| {
-        let device = first.device_time_ns.get(*id).copied();
-        let wall = first.launch.samples.get(*id).and_then(median_time_ns);
-        device
-            .zip(wall)
-            .is_some_and(|(device, wall)| device < HOST_BOUND_BELOW * wall)
-    };
-    benchmarks.iter().filter(is_bound).cloned().collect()
-}
-
-/// The median time of an iteration over the samples of a launch; `None` without samples.
-fn median_time_ns(samples: &Samples) -> Option<f64> {
-    let mut times: Vec<f64> = samples
-        .times_ns
-        .iter()
-        .zip(&samples.iters)
-        .map(|(time_ns, iterations)| time_ns / iterations)
-        .collect();
-    times.sort_by(f64::total_cmp);
-    let middle = times.len() / 2;
-    if times.len() % 2 == 1 {
-        return Some(times[middle]);
-    }
-    let below = middle.checked_sub(1)?;
-    Some(f64::midpoint(times[below], times[middle]))
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::fixture::{finished, plan};

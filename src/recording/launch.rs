@@ -8,7 +8,7 @@ use super::plan::{Plan, Side, Step, now};
 use super::process::{Starter, Task};
 use super::progress::Progress;
 use super::state::FinishedLaunch;
-use crate::baseline::{Launch, ProcessRecord};
+use crate::baseline::{HOST_BOUND_BELOW, Launch, ProcessRecord};
 use crate::environment::Monitor;
 use rand::SeedableRng as _;
 use rand::rngs::StdRng;
@@ -33,15 +33,29 @@ pub(super) struct Launcher<'a> {
     pub(super) repeated: u64,
 }
 
-/// What to measure: the ids of each executable; `None` for all that the side allows.
-pub(super) type Wanted<'a> = Option<&'a BTreeMap<String, BTreeSet<String>>>;
+/// What the first launch of a side found out for the others.
+pub(super) struct Known<'a> {
+    /// The ids of each executable.
+    executables: &'a BTreeMap<String, BTreeSet<String>>,
+    /// The ids that are host-bound.
+    host_bound: BTreeSet<String>,
+}
+
+impl<'a> Known<'a> {
+    pub(super) fn from(first: &'a FinishedLaunch) -> Known<'a> {
+        Known {
+            executables: &first.executables,
+            host_bound: first.host_bound().cloned().collect(),
+        }
+    }
+}
 
 impl Launcher<'_> {
     /// Measures one launch.
     pub(super) fn launch(
         &mut self,
         step: &Step,
-        wanted: Wanted<'_>,
+        known: Option<&Known<'_>>,
         session: &str,
         progress: &mut Progress,
     ) -> Result<FinishedLaunch, RecordingError> {
@@ -66,8 +80,8 @@ impl Launcher<'_> {
         let mut order: Vec<&Executable> = self.executables.iter().collect();
         order.shuffle(&mut StdRng::seed_from_u64(step.order_seed));
         for executable in order {
-            let only = match wanted {
-                Some(wanted) => match wanted.get(&executable.identity.name) {
+            let only = match known {
+                Some(known) => match known.executables.get(&executable.identity.name) {
                     Some(ids) => Some(ids.clone()),
                     // It measured nothing in the first launch, and would only cost its start.
                     None => continue,
@@ -75,10 +89,10 @@ impl Launcher<'_> {
                 None => side.only.clone(),
             };
             progress.process(step.index, &executable.identity.name);
-            let record = self.process(executable, side, step, only)?;
+            let record = self.process(executable, side, step, only, known)?;
             finished.add(&executable.identity.name, record)?;
         }
-        self.repeat_disturbed(&mut finished, step, progress)?;
+        self.repeat_disturbed(&mut finished, step, known, progress)?;
         finished.launch.device_after = self.monitor.look();
         Ok(finished)
     }
@@ -89,6 +103,7 @@ impl Launcher<'_> {
         side: &Side,
         step: &Step,
         only: Option<BTreeSet<String>>,
+        known: Option<&Known<'_>>,
     ) -> Result<ProcessRecord, RecordingError> {
         let decides = step.is_first && side.only.is_none();
         let task = Task {
@@ -100,6 +115,7 @@ impl Launcher<'_> {
                 LATER_LOOP_TIME_MAX_S
             },
             device_times: step.is_first,
+            host_bound: known.map(|known| known.host_bound.clone()),
         };
         let record = self.starter.run(executable, &side.treatment, &task)?.record;
         let differences = same_machine(&side.environment, &record.environment);
@@ -118,6 +134,7 @@ impl Launcher<'_> {
         &mut self,
         finished: &mut FinishedLaunch,
         step: &Step,
+        known: Option<&Known<'_>>,
         progress: &mut Progress,
     ) -> Result<(), RecordingError> {
         let side = &self.plan.sides[step.side];
@@ -137,7 +154,7 @@ impl Launcher<'_> {
                 if only.is_empty() {
                     continue;
                 }
-                let record = self.process(executable, side, step, Some(only))?;
+                let record = self.process(executable, side, step, Some(only), known)?;
                 let count = record.samples.len() as u64;
                 finished.launch.samples.extend(record.samples);
                 finished.repeated += count;
@@ -155,6 +172,15 @@ impl FinishedLaunch {
         samples
             .filter(|(_, samples)| !samples.flags.is_empty())
             .map(|(id, _)| id)
+    }
+
+    /// The ids whose device time is below half of their wall time. Where nobody could measure the device
+    /// time, nothing is claimed.
+    pub(super) fn host_bound(&self) -> impl Iterator<Item = &String> {
+        self.launch.samples.iter().filter_map(|(id, samples)| {
+            let device_ns = self.device_time_ns.get(id)?;
+            (*device_ns < HOST_BOUND_BELOW * samples.median_ns()?).then_some(id)
+        })
     }
 
     fn add(&mut self, bench: &str, record: ProcessRecord) -> Result<(), RecordingError> {

@@ -7,6 +7,8 @@ use crate::baseline::{BaselineName, Settings};
 
 /// Launches of a recording where the user says nothing else.
 pub const LAUNCHES: u64 = 24;
+/// Visits to each host-bound benchmark in each launch where the user says nothing else.
+const VISITS: u32 = 3;
 /// Criterion takes no fewer.
 const SAMPLE_SIZE_MIN: u64 = 10;
 
@@ -28,6 +30,8 @@ pub struct Options {
     pub measurement_time_s: Option<f64>,
     /// Samples of each benchmark in each launch.
     pub sample_size: Option<u64>,
+    /// Visits to each host-bound benchmark in each launch.
+    pub visits: Option<u32>,
     /// What one loop may take at most, in seconds.
     pub loop_time_max_s: Option<f64>,
     /// The processor to pin the submitting thread to.
@@ -118,8 +122,9 @@ impl Options {
     /// The settings of a recording that nothing recorded before binds.
     pub(super) fn settings(&self) -> Settings {
         Settings {
-            warm_up_time_s: self.warm_up_time_s.unwrap_or(0.005),
-            measurement_time_s: self.measurement_time_s.unwrap_or(0.02),
+            warm_up_time_s: self.warm_up_time_s.unwrap_or(0.002),
+            measurement_time_s: self.measurement_time_s.unwrap_or(0.01),
+            visits: self.visits.unwrap_or(VISITS),
             sample_size: self.sample_size.unwrap_or(SAMPLE_SIZE_MIN),
             loop_time_max_s: self.loop_time_max_s.unwrap_or(0.1),
             filter: self.filter.clone(),
@@ -151,6 +156,7 @@ impl Options {
                 self.measurement_time_s.as_ref(),
                 Some(&recorded.measurement_time_s),
             ),
+            differ("--visits", self.visits.as_ref(), Some(&recorded.visits)),
             differ("--sample-size", self.sample_size.as_ref(), Some(&recorded.sample_size)),
             differ(
                 "--loop-time-max",

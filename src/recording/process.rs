@@ -36,6 +36,7 @@ pub(super) struct Task {
     pub(super) only: Option<BTreeSet<String>>,
     pub(super) loop_time_max_s: f64,
     pub(super) device_times: bool,
+    pub(super) host_bound: Option<BTreeSet<String>>,
 }
 
 /// A record, and the line that says what was measured.
@@ -60,6 +61,8 @@ impl Starter<'_> {
             only: task.only.clone(),
             loop_time_max_s: task.loop_time_max_s,
             device_times: task.device_times,
+            visits: self.settings.visits,
+            host_bound: task.host_bound.clone(),
             probes: self.settings.probes,
             processor: self.settings.pinned_processor,
         };

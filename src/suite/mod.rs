@@ -6,7 +6,7 @@ use crate::api_summary;
 use crate::baseline::criterion_home;
 use crate::case::BenchmarkId;
 use crate::cuda::Device;
-use crate::measure::{self, Case, Failure, Observation, Workload};
+use crate::measure::{self, Case, Failure, Observation, Preparation, Workload};
 use crate::report::api_summary_table;
 use crate::run_record::RunRecord;
 use criterion::{Criterion, SamplingMode, Throughput};
@@ -102,7 +102,7 @@ pub struct Suite {
 
 /// Runs a bench executable: first line, cases, Criterion's summary, last line, exit code.
 #[must_use]
-pub fn main(name: &'static str, cases: impl FnOnce(&mut Suite) -> Result<(), SuiteError>) -> ExitCode {
+pub fn main(name: &'static str, cases: impl Fn(&mut Suite) -> Result<(), SuiteError>) -> ExitCode {
     quiet_panics();
     let finished = panic::catch_unwind(AssertUnwindSafe(|| Suite::run(name, cases)));
     match finished {
@@ -140,7 +140,7 @@ fn short(file: &str) -> &str {
 }
 
 impl Suite {
-    fn run(name: &'static str, cases: impl FnOnce(&mut Suite) -> Result<(), SuiteError>) -> Result<(), SuiteError> {
+    fn run(name: &'static str, cases: impl Fn(&mut Suite) -> Result<(), SuiteError>) -> Result<(), SuiteError> {
         // A list of ids needs no device.
         let device = if std::env::args().any(|argument| argument == "--list") {
             None
@@ -156,10 +156,7 @@ impl Suite {
             (Some(request), Some(device)) => Some(Recorder::new(name, request, device)?),
             _ => None,
         };
-        let order_seed = match &recorder {
-            Some(recorder) => Some(recorder.order_seed()),
-            None => order_seed()?,
-        };
+        let order_seed = order_seed()?;
         let api_summary = api_summary_wanted()?;
         let record = RunRecord::new(name, device.as_ref());
         let mut suite = Suite {
@@ -171,9 +168,32 @@ impl Suite {
             record,
             recorder,
         };
-        let result = cases(&mut suite);
+        let result = if suite.recorder.is_some() {
+            suite.record(cases)
+        } else {
+            cases(&mut suite)
+        };
         suite.criterion.final_summary();
         suite.close(result)
+    }
+
+    /// Goes through the cases as often as the recording asks. Criterion takes an id once, so each pass has
+    /// a Criterion and a folder of its own.
+    fn record(&mut self, cases: impl Fn(&mut Suite) -> Result<(), SuiteError>) -> Result<(), SuiteError> {
+        let home = self.home.clone();
+        let rounds = self.recorder.as_ref().map_or(Vec::new(), Recorder::rounds);
+        for (pass, round) in rounds.into_iter().enumerate() {
+            self.home = home.join(format!("pass-{pass}"));
+            self.criterion = defaults(self.device.as_ref())
+                .output_directory(&self.home)
+                .configure_from_args();
+            if let Some(recorder) = &mut self.recorder {
+                recorder.begin_round(round);
+                self.order_seed = Some(recorder.order_seed(pass));
+            }
+            cases(self)?;
+        }
+        Ok(())
     }
 
     fn close(self, result: Result<(), SuiteError>) -> Result<(), SuiteError> {
@@ -238,9 +258,11 @@ impl Suite {
         if recorder.as_ref().is_some_and(|recorder| !recorder.wants(id)) {
             return Ok(None);
         }
-        let loop_time_max = recorder
+        let preparation = recorder
             .as_ref()
-            .map_or(measure::LOOP_TIME_MAX, |recorder| recorder.loop_time_max());
+            .map_or(Preparation::ToBeProven(measure::LOOP_TIME_MAX), |recorder| {
+                recorder.preparation()
+            });
         if let Some(recorder) = &mut recorder {
             recorder.begin();
         }
@@ -253,7 +275,7 @@ impl Suite {
             criterion_group.bench_function(criterion::BenchmarkId::new(id.function(), id.value()), |bencher| {
                 let workload = prepared.get_or_insert_with(|| {
                     let device = device.expect("only --list goes without a device, and it runs no closure");
-                    measure::prepare_within(case, device, loop_time_max)
+                    measure::prepare_as(case, device, preparation)
                         .unwrap_or_else(|failure| interrupt(Interrupt::SetUp(failure)))
                 });
                 bencher.iter_custom(|iterations| {

@@ -145,7 +145,11 @@ impl ExactSum {
         Ok(())
     }
 
-    #[allow(clippy::cast_precision_loss, reason = "below 2^24 by loops_max")]
+    #[allow(
+        clippy::cast_precision_loss,
+        clippy::cast_possible_truncation,
+        reason = "below 2^24 by loops_max"
+    )]
     fn compare_segment(&self, segment: &Segment, first: usize, actual: &[f32]) -> Result<(), Failure> {
         let factor = (self.loops * segment.scale_sum) as f64;
         let inputs = &self.host_input[first..first + actual.len()];

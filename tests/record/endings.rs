@@ -90,7 +90,7 @@ fn what_changed_in_between_is_named_and_refused() {
         (&["--launches", "4"][..], "--launches 4, recorded with 3"),
         (
             &["--measurement-time", "1"],
-            "--measurement-time 1.0, recorded with 0.02",
+            "--measurement-time 1.0, recorded with 0.01",
         ),
         (&["--no-probes"], "probes false, recorded with true"),
         (&["--pin", "1"], "--pin 1, recorded with none"),
