@@ -22,10 +22,8 @@ impl Progress {
     /// A bar where standard error is a terminal, lines elsewhere.
     #[must_use]
     pub fn to_stderr() -> Progress {
-        let is_terminal = std::io::stderr().is_terminal();
-        let bar = is_terminal.then(|| ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr()));
         Progress {
-            bar,
+            bar: None,
             total: 0,
             done: 0,
             done_here: 0,
@@ -47,14 +45,13 @@ impl Progress {
     pub(super) fn begin(&mut self, done: u64, total: u64, repeated: u64) {
         (self.done, self.total, self.repeated) = (done, total, repeated);
         self.began = Instant::now();
-        if let Some(bar) = &self.bar {
-            bar.set_length(total);
+        // A template that is written here is a valid one.
+        let style = ProgressStyle::with_template("{bar:30} {pos}/{len} launches {msg}");
+        if let (true, Ok(style)) = (std::io::stderr().is_terminal(), style) {
+            let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr());
+            bar.set_style(style);
             bar.set_position(done);
-            // A template that is written here is a valid one.
-            if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len} launches {msg}") {
-                bar.set_style(style);
-            }
-            bar.tick();
+            self.bar = Some(bar);
         }
     }
 
