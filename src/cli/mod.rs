@@ -22,7 +22,7 @@ use std::process::ExitCode;
 #[derive(Debug, Parser)]
 #[command(
     version,
-    after_help = "Exit codes: 0 done, 1 a regression was found, 2 wrong usage, 3 unreadable input or a device that failed."
+    after_help = "Exit codes: 0 done, 1 a regression was found, 2 wrong usage, 3 unreadable input or a device that failed, 130 interrupted."
 )]
 struct Arguments {
     #[command(subcommand)]

@@ -5,6 +5,7 @@ use poolbench::recording::{
     self, Intent, Interrupt, LAUNCHES, Options, Progress, RecordingError, Source, Summary, Treatment,
 };
 use std::fmt::Write as _;
+use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -59,7 +60,7 @@ pub(super) struct Arguments {
     /// Given twice: as `--libcuda`, with the usual driver on both sides.
     #[arg(long = "side", value_name = "LABEL", hide = true)]
     sides: Vec<String>,
-    /// Injects a fault into one side (feature `fault-injection`), or with `=PLAN` into the only one.
+    /// Injects a fault into one side (feature `fault-injection`); where there is one, `POOLBENCH_FAULT` does.
     #[arg(long, value_name = "LABEL=PLAN", value_parser = labelled, hide = true)]
     fault: Vec<(String, String)>,
     /// The profile that cargo builds the benches in.
@@ -142,7 +143,8 @@ fn library(path: &str) -> PathBuf {
 pub(super) fn run(arguments: &Arguments) -> ExitCode {
     match record(arguments) {
         Ok(summary) => {
-            print!("{}", text(&summary));
+            // A reader that went away has lost its text, and nobody else anything.
+            let _ = std::io::stdout().write_all(text(&summary).as_bytes());
             ExitCode::SUCCESS
         }
         Err(error) => failed(&error),
@@ -151,10 +153,8 @@ pub(super) fn run(arguments: &Arguments) -> ExitCode {
 
 /// Says why it failed, the executable's own words first.
 pub(super) fn failed(error: &RecordingError) -> ExitCode {
-    if let Some(output) = error.output() {
-        eprint!("{output}");
-    }
-    eprintln!("poolbench: {error}");
+    let output = error.output().unwrap_or_default();
+    let _ = writeln!(std::io::stderr(), "{output}poolbench: {error}");
     ExitCode::from(error.exit_code())
 }
 

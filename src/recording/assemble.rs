@@ -112,3 +112,58 @@ fn not_measured(skipped: BTreeMap<String, String>, benchmarks: &[String]) -> Vec
         .filter(|skip| benchmarks.binary_search(&skip.id).is_err())
         .collect()
 }
+#[cfg(test)]
+mod tests {
+    use super::super::fixture::{finished, plan};
+    use super::*;
+
+    fn session(name: &str, ids: &[&str], skipped: &[(&str, &str)]) -> Baseline {
+        let launches: Vec<FinishedLaunch> = (0..2).map(|launch| finished(name, launch, ids, skipped)).collect();
+        baseline_of(&plan(1, 2), 0, &launches).expect("two launches")
+    }
+
+    /// The median of 90, 100, 100 and 500 ns an iteration is 100 ns, of which half is 50.
+    #[test]
+    fn the_host_bounds_what_the_device_needs_less_than_half_for() {
+        for (device, bound) in [
+            (Some(0.0), true),
+            (Some(49.9), true),
+            (Some(50.0), false),
+            (None, false),
+        ] {
+            let mut launch = finished("s", 0, &["a"], &[]);
+            launch.device_time_ns = device.into_iter().map(|time_ns| (String::from("a"), time_ns)).collect();
+            let baseline = baseline_of(&plan(1, 1), 0, &[launch]).expect("a launch");
+            assert_eq!(
+                baseline.manifest.host_bound.contains(&String::from("a")),
+                bound,
+                "{device:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_session_is_taken_once_however_often_it_is_appended() {
+        let first = session("s", &["a", "b"], &[]);
+        let second = session("t", &["a", "b"], &[]);
+        let once = appended(first.clone(), second.clone());
+        assert_eq!(once.launches.len(), 4);
+        assert_eq!(appended(once.clone(), second), once);
+        assert_eq!(once.manifest.benchmarks, first.manifest.benchmarks);
+    }
+
+    #[test]
+    fn what_one_session_lacks_is_dropped_with_its_reason() {
+        let both = appended(
+            session("s", &["a", "b"], &[]),
+            session("t", &["a"], &[("b", "too large")]),
+        );
+        assert_eq!(both.manifest.benchmarks, ["a"]);
+        assert_eq!(both.manifest.skipped.len(), 1);
+        assert_eq!(
+            both.manifest.skipped[0].reason,
+            "measured in 2 of 4 launches: too large"
+        );
+        assert!(both.launches.iter().all(|launch| launch.samples.len() == 1));
+    }
+}

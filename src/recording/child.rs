@@ -101,3 +101,55 @@ fn read_outputs(child: &mut Child, sender: &Sender<Event>) -> usize {
 }
 
 type Pipe = Box<dyn Read + Send>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::{Duration, Instant};
+
+    fn shell(script: &str) -> Command {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]).stderr(Stdio::piped());
+        command
+    }
+
+    #[test]
+    fn what_a_child_prints_and_how_it_ends_is_kept() {
+        let script = "echo out; echo 'poolbench: first' >&2; echo 'poolbench: why' >&2; echo more >&2; exit 3";
+        let ended = run(&mut shell(script), &Interrupt::default()).expect("a shell");
+        assert_eq!((ended.stdout.as_str(), ended.own_line()), ("out\n", Some("why")));
+        assert_eq!(ended.how(), "ended with exit code 3");
+        let ended = run(&mut shell("kill -SEGV $$"), &Interrupt::default()).expect("a shell");
+        assert_eq!(
+            (ended.how().as_str(), ended.own_line()),
+            ("was ended by signal 11", None)
+        );
+    }
+
+    #[test]
+    fn an_interrupt_kills_what_runs_and_keeps_the_next_from_starting() {
+        let interrupt = Interrupt::default();
+        let raised = interrupt.clone();
+        let raiser = thread::spawn(move || {
+            thread::sleep(Duration::from_millis(100));
+            raised.raise();
+        });
+        let began = Instant::now();
+        let stopped = run(&mut shell("exec sleep 600"), &interrupt);
+        assert!(matches!(stopped, Err(RecordingError::Interrupted)), "{stopped:?}");
+        assert!(
+            began.elapsed() < Duration::from_secs(300),
+            "it was killed, not waited for"
+        );
+        raiser.join().expect("it ends");
+        let next = run(&mut shell("touch /nonexistent/x"), &interrupt);
+        assert!(matches!(next, Err(RecordingError::Interrupted)), "{next:?}");
+    }
+
+    /// The terminal sends Ctrl-C to the child first, as it were.
+    #[test]
+    fn a_child_that_ctrl_c_ended_is_an_interrupt_and_no_failure() {
+        let stopped = run(&mut shell("kill -INT $$"), &Interrupt::default());
+        assert!(matches!(stopped, Err(RecordingError::Interrupted)), "{stopped:?}");
+    }
+}

@@ -6,6 +6,7 @@
 
 use super::error::RecordingError;
 use super::interrupt::Interrupt;
+use super::progress::say;
 use std::fs::{self, File, TryLockError};
 use std::io::{Read as _, Seek as _, Write as _};
 use std::path::Path;
@@ -56,7 +57,7 @@ impl Lock {
                 return Err(RecordingError::Interrupted);
             }
             if look == 0 {
-                eprintln!("poolbench: waiting for the bench executable that a killed recording left behind");
+                say("waiting for the bench executable that a killed recording left behind");
             }
             std::thread::sleep(ORPHAN_LOOK_INTERVAL);
         }

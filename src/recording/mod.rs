@@ -13,6 +13,8 @@ mod destination;
 mod differences;
 mod error;
 mod executables;
+#[cfg(test)]
+mod fixture;
 mod interrupt;
 mod launch;
 mod lock;

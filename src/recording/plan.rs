@@ -17,7 +17,7 @@ pub(super) const FORMAT: u32 = 1;
 /// What a recording measures, in which order.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
-    /// [`FORMAT`].
+    /// The version of the format. Another one is refused.
     pub format: u32,
     /// The recording's name: the baseline's, or with two sides the beginning of both.
     pub name: String,
@@ -158,4 +158,39 @@ pub(super) fn boot_id() -> String {
 /// Now, as RFC 3339 in UTC.
 pub(super) fn now() -> String {
     humantime::format_rfc3339_millis(std::time::SystemTime::now()).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fixture::plan;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn sides_take_turns_and_neither_is_always_first() {
+        let plan = plan(2, 100);
+        assert_eq!(plan.total(), 200);
+        let steps: Vec<_> = (0..200).map(|index| plan.step(index)).collect();
+        for pair in steps.chunks(2) {
+            assert_ne!(pair[0].side, pair[1].side);
+            assert_eq!(pair[0].order_seed, pair[1].order_seed);
+        }
+        // Of 100 fair coins, 30 to 70 heads: all but one seed in 10,000.
+        let first = steps.chunks(2).filter(|pair| pair[0].side == 0).count();
+        assert!((30..=70).contains(&first), "{first}");
+        assert_eq!(steps.iter().filter(|step| step.is_first).count(), 2);
+        let orders: BTreeSet<u64> = steps.iter().map(|step| step.order_seed).collect();
+        assert_eq!(orders.len(), 100, "each pair has its own order");
+        assert_eq!(
+            plan.step(77),
+            steps[77],
+            "a resumed recording goes on with the same plan"
+        );
+    }
+
+    #[test]
+    fn one_side_has_every_turn() {
+        let plan = plan(1, 5);
+        assert!((0..5).all(|index| plan.step(index).side == 0 && plan.step(index).is_first == (index == 0)));
+        assert_eq!(plan.baseline_name(0).expect("a name").as_str(), "planted");
+    }
 }

@@ -4,13 +4,12 @@
 use crate::baseline::Launch;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::IsTerminal as _;
+use std::io::{IsTerminal as _, Write as _};
 use std::time::{Duration, Instant};
 
 /// Says how far a recording is.
 pub struct Progress {
     bar: Option<ProgressBar>,
-    quiet: bool,
     total: u64,
     done: u64,
     done_here: u32,
@@ -23,21 +22,8 @@ impl Progress {
     /// A bar where standard error is a terminal, lines elsewhere.
     #[must_use]
     pub fn to_stderr() -> Progress {
-        let is_terminal = std::io::stderr().is_terminal();
-        let bar = is_terminal.then(|| ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr()));
-        Progress::new(bar, false)
-    }
-
-    /// Says nothing.
-    #[must_use]
-    pub fn quiet() -> Progress {
-        Progress::new(None, true)
-    }
-
-    fn new(bar: Option<ProgressBar>, quiet: bool) -> Progress {
         Progress {
-            bar,
-            quiet,
+            bar: None,
             total: 0,
             done: 0,
             done_here: 0,
@@ -50,9 +36,8 @@ impl Progress {
     /// Says a line of its own.
     pub fn line(&self, text: &str) {
         match &self.bar {
-            Some(bar) => bar.suspend(|| eprintln!("poolbench: {text}")),
-            None if self.quiet => {}
-            None => eprintln!("poolbench: {text}"),
+            Some(bar) => bar.suspend(|| say(text)),
+            None => say(text),
         }
     }
 
@@ -60,14 +45,13 @@ impl Progress {
     pub(super) fn begin(&mut self, done: u64, total: u64, repeated: u64) {
         (self.done, self.total, self.repeated) = (done, total, repeated);
         self.began = Instant::now();
-        if let Some(bar) = &self.bar {
-            bar.set_length(total);
+        // A template that is written here is a valid one.
+        let style = ProgressStyle::with_template("{bar:30} {pos}/{len} launches {msg}");
+        if let (true, Ok(style)) = (std::io::stderr().is_terminal(), style) {
+            let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr());
+            bar.set_style(style);
             bar.set_position(done);
-            // A template that is written here is a valid one.
-            if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len} launches {msg}") {
-                bar.set_style(style);
-            }
-            bar.tick();
+            self.bar = Some(bar);
         }
     }
 
@@ -154,6 +138,11 @@ impl Progress {
             _ => String::new(),
         }
     }
+}
+
+/// Says a line on standard error. One that is closed does not end a recording.
+pub(super) fn say(text: &str) {
+    let _ = writeln!(std::io::stderr(), "poolbench: {text}");
 }
 
 /// A duration to the second, as `3m 20s`.

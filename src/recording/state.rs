@@ -207,3 +207,67 @@ fn whole_lines(bytes: &[u8], plan: &Plan) -> Result<(Vec<FinishedLaunch>, u64), 
     }
     Ok((launches, length as u64))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::fixture::{finished, plan};
+    use super::*;
+
+    fn lines(launches: &[FinishedLaunch]) -> Vec<u8> {
+        let line = |launch| {
+            let mut line = serde_json::to_vec(launch).expect("JSON");
+            line.push(b'\n');
+            line
+        };
+        launches.iter().flat_map(line).collect()
+    }
+
+    /// Cut at every byte: the whole lines before the cut are kept, and nothing else.
+    #[test]
+    fn a_file_that_is_cut_short_keeps_its_whole_lines() {
+        let launches: Vec<FinishedLaunch> = (0..3).map(|launch| finished("s", launch, &["a"], &[])).collect();
+        let bytes = lines(&launches);
+        for cut in 0..=bytes.len() {
+            let (kept, length) = whole_lines(&bytes[..cut], &plan(1, 3)).expect("only the end is missing");
+            let newlines = bytes[..cut].iter().filter(|byte| **byte == b'\n').count();
+            assert_eq!(kept, launches[..newlines]);
+            assert!(
+                length <= cut as u64
+                    && bytes[..usize::try_from(length).expect("small")].ends_with(if newlines > 0 {
+                        b"\n"
+                    } else {
+                        b""
+                    })
+            );
+        }
+    }
+
+    #[test]
+    fn launches_out_of_their_place_are_refused() {
+        let launch = |number| finished("s", number, &["a"], &[]);
+        for (launches, planned) in [
+            (vec![launch(1)], 3),
+            (vec![launch(0), launch(0)], 3),
+            (vec![launch(0), launch(1)], 1),
+        ] {
+            let reason = whole_lines(&lines(&launches), &plan(1, planned)).expect_err("it is out of place");
+            assert!(reason.contains("is not the launch of its place"), "{reason}");
+        }
+    }
+
+    #[test]
+    fn what_was_added_is_there_after_a_resume() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let folder = folder.path().join("recording");
+        let mut state = State::begin(&folder, plan(1, 3)).expect("a new one");
+        assert!(State::is_in(&folder));
+        state.add(finished("s", 0, &["a"], &[])).expect("room");
+        drop(state);
+        let mut state = State::resume(&folder).expect("it is there");
+        assert_eq!((&state.plan, state.launches.len()), (&plan(1, 3), 1));
+        state.add(finished("s", 1, &["a"], &[])).expect("room");
+        assert_eq!(State::progress_in(&folder).expect("it is there"), (2, 3));
+        state.remove().expect("it can go");
+        assert!(!folder.exists());
+    }
+}
