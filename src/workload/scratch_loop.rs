@@ -153,7 +153,7 @@ impl Prepared {
         Ok(Prepared {
             lane,
             body: Body {
-                kernels: Kernels::load()?,
+                kernels: Kernels::shared()?,
                 strategy,
                 has_work: case.strategy.has_work,
                 lengths,
