@@ -63,7 +63,17 @@ pub trait Workload {
     /// A failed call or a wrong result; then there is no time.
     fn run(&mut self, loops: u64) -> Result<Duration, Failure>;
 
-    /// Checks the whole effect of the last run and what the pool holds.
+    /// Checks the whole effect of the last run and leaves everything as the loop left it, since more runs
+    /// follow.
+    ///
+    /// # Errors
+    ///
+    /// As [`Workload::check`].
+    fn check_effect(&mut self) -> Result<(), Failure> {
+        self.check().map(drop)
+    }
+
+    /// Checks the whole effect of the last run and what the pool holds. No run follows.
     ///
     /// # Errors
     ///
@@ -310,7 +320,7 @@ fn prove(workload: &mut dyn Workload, limit: Duration) -> Result<(), Failure> {
         });
     }
     workload.run(1)?;
-    workload.check().map(drop)
+    workload.check_effect()
 }
 
 /// Runs at least `iterations` iterations as whole loops and returns the time of `iterations` of them.
