@@ -8,7 +8,14 @@ use std::os::unix::fs::PermissionsExt as _;
 #[test]
 fn a_bundle_records_what_cargo_bench_would() {
     let place = Place::with_stand_ins();
-    let filter = ["--launches", "1", "--filter", "scratch_loop/hoisted/4KiB"];
+    let filter = [
+        "--launches",
+        "1",
+        "--filter",
+        "scratch_loop/hoisted/4KiB",
+        "--loop-time-max",
+        "60",
+    ];
     let mut command = place.poolbench(&["bundle", "far/away", "--profile", "dev"]);
     let target = super::common::bench_executable("scratch_loop");
     let target = target.ancestors().nth(3).expect("target/debug/deps/name");
