@@ -88,7 +88,7 @@ impl Lane {
 
 impl Bench {
     fn new(work: &KernelWork) -> Result<Bench> {
-        let kernels = Kernels::load()?;
+        let kernels = Kernels::shared()?;
         let elements = work.lengths.iter().copied().max().unwrap_or(1);
         let lanes: Vec<Lane> = (0..work.n_streams)
             .map(|_| Lane::new(elements))

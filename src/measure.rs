@@ -120,6 +120,34 @@ pub enum Failure {
         /// What the device holds.
         actual: f64,
     },
+    /// A block lies over another that is live.
+    #[error(
+        "wrong reuse: block {block} ({size_bytes} bytes at {address:#x}) lies over block {other}, which is still live"
+    )]
+    Overlap {
+        /// Number of the block, from 0 in the order of allocation.
+        block: u64,
+        /// Number of the block that it lies over.
+        other: u64,
+        /// Where the block begins.
+        address: u64,
+        /// Its size.
+        size_bytes: u64,
+    },
+    /// Blocks did not hold at their free what was written after their allocation.
+    #[error(
+        "wrong reuse: blocks freed in stream {stream} do not hold what was written to them: element {index} of their sum is {actual}, not {expected}"
+    )]
+    WrongContent {
+        /// Index of the stream.
+        stream: usize,
+        /// Index of the first wrong element.
+        index: usize,
+        /// What the CPU computes.
+        expected: f64,
+        /// What the device holds.
+        actual: f64,
+    },
     /// The pool counts memory as used that was freed.
     #[error("the pool's used bytes are {after} after the loop, {before} before it: memory was not given back")]
     UsedBytes {
@@ -180,6 +208,8 @@ impl Failure {
             | Failure::TooSlowOnHost { .. }
             | Failure::NotCapturable(_) => true,
             Failure::WrongResult { .. }
+            | Failure::Overlap { .. }
+            | Failure::WrongContent { .. }
             | Failure::UsedBytes { .. }
             | Failure::GraphMemory { .. }
             | Failure::GraphTrim { .. }

@@ -4,22 +4,36 @@
 //! `launches.jsonl` holds the samples, a line a launch. It appears whole or not at all ([`Baseline::write`]),
 //! and what is cut short, edited or of another format is refused ([`Baseline::read`]).
 
+mod critcmp;
 pub mod criterion_home;
+mod criterion_samples;
+mod difference;
 mod error;
+mod input;
+mod install;
+mod inventory;
 mod launch;
 mod manifest;
 mod name;
 mod process;
 mod read;
+mod resolve;
 mod side;
+mod spread;
 mod unique;
 mod write;
 
+pub use difference::{Difference, DifferenceKind, environment_differences, settings_differences};
 pub use error::BaselineError;
+pub use input::{Input, InputKind, KnownSpread, LeftOut};
+pub use install::InstallError;
+pub use inventory::{Holdings, Listed, inventory};
 pub use launch::{Launch, ProbeTimes, Samples};
 pub use manifest::{FORMAT, Manifest, Settings, Skipped};
 pub use name::{BaselineName, InvalidName};
 pub use process::{HOST_BOUND_BELOW, ProcessRecord, RecordRequest};
+pub use resolve::{InputError, names_in};
+pub use spread::known_spread;
 pub use write::{Existing, PARTIAL_PREFIX};
 pub(crate) use write::{put_in_place, write_synced};
 

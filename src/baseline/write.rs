@@ -121,7 +121,7 @@ fn rename_without_flags(partial: &Path, folder: &Path, existing: Existing) -> io
 }
 
 /// Removes what killed processes left.
-fn remove_leftovers(baselines: &Path) {
+pub(super) fn remove_leftovers(baselines: &Path) {
     let Ok(entries) = fs::read_dir(baselines) else { return };
     for entry in entries.flatten() {
         let name = entry.file_name();

@@ -2,8 +2,14 @@
 
 mod api_summary;
 mod bundle;
+mod calibrate;
+mod compare;
 mod doctor;
+mod install;
+mod list;
+mod output;
 mod record;
+mod replay;
 mod trace;
 
 use clap::{Parser, Subcommand};
@@ -35,8 +41,22 @@ enum Command {
     Record(Box<record::Arguments>),
     /// Collects poolbench and the bench executables in a folder, for a machine without Rust.
     Bundle(bundle::Arguments),
+    /// Says what changed between two recordings of the benchmarks.
+    Compare(compare::Arguments),
+    /// Says how often the comparison would raise a false alarm on a baseline's own noise, and what it can find.
+    Calibrate(calibrate::Arguments),
+    /// Lists the baselines.
+    List(list::Arguments),
+    /// Makes a baseline available to `cargo bench -- --baseline NAME` and critcmp.
+    Install(install::Arguments),
     /// Says what an allocation trace holds.
     Trace(trace::Arguments),
+    /// Replays an allocation trace under every strategy and threshold, and recommends one.
+    ///
+    /// One thread makes the calls in the log's order, in a stream for each logged stream; the program's kernels are
+    /// not replayed. Each combination is replayed twice in each round: from an empty pool, and once more, which is
+    /// what counts.
+    Replay(replay::Arguments),
 }
 
 /// Runs the command that the arguments name.
@@ -46,6 +66,11 @@ pub(crate) fn run() -> ExitCode {
         Command::ApiSummary(arguments) => api_summary::run(&arguments),
         Command::Record(arguments) => record::run(&arguments),
         Command::Bundle(arguments) => bundle::run(&arguments),
+        Command::Compare(arguments) => compare::run(&arguments),
+        Command::Calibrate(arguments) => calibrate::run(&arguments),
+        Command::List(arguments) => list::run(&arguments),
+        Command::Install(arguments) => install::run(&arguments),
         Command::Trace(arguments) => trace::run(&arguments),
+        Command::Replay(arguments) => replay::run(&arguments),
     }
 }

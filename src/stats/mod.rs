@@ -8,13 +8,16 @@
 
 mod adjustment;
 mod benchmark_id;
+mod bootstrap;
 mod calibration;
 mod common_shift;
 mod comparison;
 mod effect;
 mod finding;
+mod in_process;
 mod launch_table;
 mod matched;
+mod median;
 mod multiple_testing;
 mod noisy_host;
 mod null_distribution;
@@ -29,6 +32,7 @@ mod warning;
 
 pub use adjustment::ProbeSlope;
 pub use benchmark_id::{Axis, AxisLabel, BenchmarkId};
+pub use bootstrap::{BootstrapEstimate, bootstrap, quantile_of_sorted};
 pub use calibration::{
     BenchmarkCalibration, Calibration, CalibrationPlan, PowerEstimate, PowerPlan, Proportion, calibrate, estimate_power,
 };
@@ -36,7 +40,9 @@ pub use common_shift::{CommonShift, Correction};
 pub use comparison::{BenchmarkComparison, Comparison, Measured, Summary, compare, session_spread};
 pub use effect::{Effect, Interval};
 pub use finding::{Direction, Finding, Renaming};
+pub use in_process::{ProcessTime, in_process_effect};
 pub use matched::{Class, SessionLayout};
+pub use median::Median;
 pub use multiple_testing::q_values;
 pub use noisy_host::SlowShare;
 pub use null_distribution::{NullDistribution, NullDistributions, Scores, minimum_launches};

@@ -189,6 +189,12 @@ impl Side {
         self.benchmarks.iter()
     }
 
+    /// Returns one benchmark.
+    #[must_use]
+    pub fn benchmark(&self, id: &BenchmarkId) -> Option<&Benchmark> {
+        self.benchmarks.get(id)
+    }
+
     /// Returns the distinct launches, by session and start.
     #[must_use]
     pub fn launch_keys(&self) -> BTreeSet<&LaunchKey> {

@@ -5,7 +5,7 @@ mod recorder;
 use crate::api_summary;
 use crate::baseline::criterion_home;
 use crate::case::BenchmarkId;
-use crate::cuda::Device;
+use crate::cuda::{Device, Kernels};
 use crate::measure::{self, Case, Failure, Observation, Preparation, Workload};
 use crate::report::api_summary_table;
 use crate::run_record::RunRecord;
@@ -51,6 +51,9 @@ pub enum SuiteError {
     /// A variable of the environment is wrong.
     #[error("{API_SUMMARY_VARIABLE}={0} is neither 0 nor 1")]
     ApiSummary(String),
+    /// The kernels cannot be unloaded: something has failed on the device unseen.
+    #[error("after the last case: {0}")]
+    Unload(crate::cuda::Error),
     /// The request of `poolbench record` cannot be read.
     #[error("{}: is no request of `poolbench record`: {reason}", path.display())]
     RecordRequest {
@@ -98,6 +101,8 @@ pub struct Suite {
     api_summary: bool,
     record: RunRecord,
     recorder: Option<Recorder>,
+    /// Keeps them loaded from case to case, once one was prepared.
+    kernels: Option<Kernels>,
 }
 
 /// Runs a bench executable: first line, cases, Criterion's summary, last line, exit code.
@@ -167,6 +172,7 @@ impl Suite {
             api_summary,
             record,
             recorder,
+            kernels: None,
         };
         let result = if suite.recorder.is_some() {
             suite.record(cases)
@@ -196,7 +202,9 @@ impl Suite {
         Ok(())
     }
 
-    fn close(self, result: Result<(), SuiteError>) -> Result<(), SuiteError> {
+    fn close(mut self, result: Result<(), SuiteError>) -> Result<(), SuiteError> {
+        let unloaded = self.kernels.take().map_or(Ok(()), Kernels::close);
+        let result = result.and_then(|()| unloaded.map_err(SuiteError::Unload));
         if let Some(recorder) = &self.recorder {
             // A run that failed leaves no record, so that nothing of it is taken for whole.
             return result.and_then(|()| {
@@ -306,6 +314,10 @@ impl Suite {
         }
         // A case that the filter leaves out was never prepared.
         let Some(mut workload) = prepared else { return Ok(None) };
+        if self.kernels.is_none() && case.kernel_work().is_some() {
+            let shared = Kernels::shared();
+            self.kernels = Some(shared.map_err(|error| self.fail(id, error.into(), started))?);
+        }
         let observation = workload
             .check()
             .and_then(|observation| workload.close().map(|()| observation));

@@ -106,7 +106,7 @@ impl Case for CrossStream {
         }
         let lengths = self.lengths();
         Ok(Box::new(Prepared {
-            kernels: Kernels::load()?,
+            kernels: Kernels::shared()?,
             pool,
             lanes: [Lane::new(&lengths)?, Lane::new(&lengths)?],
             events: if self.with_event {

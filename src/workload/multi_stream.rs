@@ -82,7 +82,7 @@ impl Case for MultiStream {
 
     fn prepare(&self, device: &Device) -> Result<Box<dyn Workload>, Failure> {
         device.require_free_bytes(self.size().as_bytes().saturating_mul(3))?;
-        let kernels = Kernels::load()?;
+        let kernels = Kernels::shared()?;
         let pools = match self.source {
             Source::Hoisted => Vec::new(),
             Source::SharedPool => vec![pool_at_max(device)?],

@@ -142,6 +142,7 @@ impl Prepared {
         let setup = Setup {
             device,
             size: case.size,
+            plan: None,
             release_threshold_bytes: case.release_threshold_bytes,
         };
         let strategy = (case.strategy.build)(&setup)?;
@@ -152,7 +153,7 @@ impl Prepared {
         Ok(Prepared {
             lane,
             body: Body {
-                kernels: Kernels::load()?,
+                kernels: Kernels::shared()?,
                 strategy,
                 has_work: case.strategy.has_work,
                 lengths,
