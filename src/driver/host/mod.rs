@@ -25,8 +25,6 @@ macro_rules! implement {
 
 #[allow(non_snake_case, reason = "the driver's own names")]
 mod api;
-#[allow(non_snake_case, reason = "the driver's own names")]
-mod api_mapping;
 mod capture;
 #[cfg(test)]
 mod codes_tests;
@@ -35,6 +33,9 @@ mod context;
 #[allow(non_snake_case, reason = "the driver's own names")]
 mod copy;
 mod device;
+mod device_memory;
+mod device_pools;
+mod device_streams;
 mod event;
 mod graph;
 #[allow(non_snake_case, reason = "the driver's own names")]
@@ -42,13 +43,21 @@ mod graph_api;
 mod graph_memory;
 mod kernel;
 mod mapping;
+#[allow(non_snake_case, reason = "the driver's own names")]
+mod mapping_api;
 mod memory;
+#[allow(non_snake_case, reason = "the driver's own names")]
+mod memory_api;
 #[allow(non_snake_case, reason = "the driver's own names")]
 mod module;
 #[allow(non_snake_case, reason = "the driver's own names")]
 mod pinned;
 mod pool;
+#[allow(non_snake_case, reason = "the driver's own names")]
+mod pool_api;
 mod stream;
+#[allow(non_snake_case, reason = "the driver's own names")]
+mod stream_api;
 #[cfg(test)]
 mod stream_order_tests;
 mod submission;
@@ -58,12 +67,15 @@ pub(super) fn table() -> (Table, Vec<Function>) {
     let mut table = Table::answering::<{ Code::NOT_SUPPORTED.0 }>();
     let implemented = [
         api::install(&mut table),
-        api_mapping::install(&mut table),
         context::install(&mut table),
         copy::install(&mut table),
         graph_api::install(&mut table),
+        mapping_api::install(&mut table),
+        memory_api::install(&mut table),
         module::install(&mut table),
         pinned::install(&mut table),
+        pool_api::install(&mut table),
+        stream_api::install(&mut table),
     ]
     .concat();
     let missing = Function::ALL
