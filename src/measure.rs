@@ -194,6 +194,14 @@ pub enum Failure {
         /// After the last synchronise.
         after: u64,
     },
+    /// A case that the device cannot do cannot be closed either, and would be in the way of the next.
+    #[error("{failure}, while the case was closed that the device cannot do ({reason})")]
+    NotClosed {
+        /// What was not given back.
+        failure: Box<Failure>,
+        /// Why the case was to be skipped.
+        reason: Box<Failure>,
+    },
     /// Capture refuses what the loop does.
     #[error("the loop cannot be captured: {0}")]
     NotCapturable(cuda::Error),
@@ -245,7 +253,8 @@ impl Failure {
             | Failure::TooSlow { .. }
             | Failure::TooSlowOnHost { .. }
             | Failure::NotCapturable(_) => true,
-            Failure::WrongResult { .. }
+            Failure::NotClosed { .. }
+            | Failure::WrongResult { .. }
             | Failure::UsedBytes { .. }
             | Failure::GraphMemory { .. }
             | Failure::GraphTrim { .. }
@@ -304,9 +313,40 @@ pub fn prepare(case: &dyn Case, device: &Device) -> Result<Box<dyn Workload>, Fa
     let proven = prove(workload.as_mut());
     match proven {
         Ok(()) => Ok(workload),
+        Err(reason) => match abandon(workload, device) {
+            Err(failure) if reason.is_skip() => Err(Failure::NotClosed {
+                failure: Box::new(failure),
+                reason: Box::new(reason),
+            }),
+            // The first failure is the one to report.
+            _ => Err(reason),
+        },
+    }
+}
+
+/// Gives back what a case has that failed.
+///
+/// # Errors
+///
+/// What could not be given back.
+pub fn abandon(workload: Box<dyn Workload>, device: &Device) -> Result<(), Failure> {
+    // Work that was submitted before the failure may still use what goes now.
+    let synchronized = device.synchronize();
+    let closed = workload.close();
+    Ok(synchronized?).and(closed)
+}
+
+/// Checks the whole effect of a case's last run, and closes the case.
+///
+/// # Errors
+///
+/// What the check finds, or what could not be given back.
+pub fn finish(mut workload: Box<dyn Workload>, device: &Device) -> Result<Observation, Failure> {
+    match workload.check() {
+        Ok(observation) => workload.close().map(|()| observation),
         Err(failure) => {
             // The first failure is the one to report.
-            let _ = workload.close();
+            let _ = abandon(workload, device);
             Err(failure)
         }
     }

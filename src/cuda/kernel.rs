@@ -103,7 +103,11 @@ impl Kernels {
             return Ok(());
         };
         through_cust(Function::cuModuleUnload, || {
-            Module::drop(module).map_err(|(error, _)| error)
+            Module::drop(module).map_err(|(error, module)| {
+                // A second attempt from its destructor would only fail again.
+                std::mem::forget(module);
+                error
+            })
         })
     }
 }

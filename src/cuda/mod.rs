@@ -17,7 +17,7 @@ mod stream;
 
 pub use buffer::{DeviceBuffer, DevicePtr, alloc_managed, alloc_plain, free_plain};
 pub use device::{Attribute, Device, MemoryInfo, OpenError};
-pub use error::{Error, Result, silence_failed_drops};
+pub use error::{Error, Result, failed_release, forget_failures};
 pub use event::Event;
 pub use graph::{CaptureMode, CaptureStatus, Graph, GraphExec, GraphMemory, Unfreed};
 pub use kernel::{Kernels, PTX_ORIGIN};

@@ -44,6 +44,10 @@ impl Strategy for Vmm {
     }
 
     fn close(self: Box<Self>) -> Result<()> {
-        self.live.into_iter().try_for_each(MappedMemory::close)
+        let close = |first: Result<()>, memory: MappedMemory| {
+            let closed = memory.close();
+            first.and(closed)
+        };
+        self.live.into_iter().fold(Ok(()), close)
     }
 }

@@ -45,7 +45,7 @@ pub(super) struct HostDevice {
 
 pub(super) struct State {
     last_handle: u64,
-    retained: u32,
+    pub(super) retained: u32,
     pub(super) streams: BTreeMap<StreamId, Arc<Stream>>,
     /// Destroyed with work in them: kept until that has run.
     pub(super) retired: Vec<Arc<Stream>>,
@@ -64,26 +64,25 @@ pub(super) struct State {
 
 impl HostDevice {
     fn start() -> HostDevice {
-        let memory = Arc::new(Memory::with_capacity(capacity_bytes()));
-        let state = State {
-            last_handle: DEFAULT_POOL,
-            retained: 0,
-            streams: BTreeMap::new(),
-            retired: Vec::new(),
-            captures: Captures::default(),
-            graphs: Graphs::default(),
-            events: BTreeMap::new(),
-            modules: BTreeMap::new(),
-            functions: BTreeMap::new(),
-            pools: BTreeMap::new(),
-            current_pool: DEFAULT_POOL,
-            allocations: BTreeMap::new(),
-            freed_plain: Vec::new(),
-            mappings: Mappings::default(),
-        };
         HostDevice {
-            memory,
-            state: Mutex::new(state),
+            memory: Arc::new(Memory::with_capacity(capacity_bytes())),
+            state: Mutex::new(State::after(DEFAULT_POOL)),
+        }
+    }
+
+    /// Gives back all that is live; handles go on from where they were.
+    #[cfg(feature = "fault-injection")]
+    pub(super) fn clear(&self) {
+        let (mut plain, before) = {
+            let mut state = self.state();
+            let fresh = State::after(state.last_handle);
+            let before = std::mem::replace(&mut *state, fresh);
+            (before.plain_memory(), before)
+        };
+        // Streams first: their workers may still have addresses.
+        drop(before);
+        for (address, size_bytes) in plain.drain(..) {
+            self.memory.unmap(address, size_bytes);
         }
     }
 
@@ -159,6 +158,26 @@ impl HostDevice {
 }
 
 impl State {
+    /// A device with nothing in it, whose handles count up from this one.
+    fn after(last_handle: u64) -> State {
+        State {
+            last_handle,
+            retained: 0,
+            streams: BTreeMap::new(),
+            retired: Vec::new(),
+            captures: Captures::default(),
+            graphs: Graphs::default(),
+            events: BTreeMap::new(),
+            modules: BTreeMap::new(),
+            functions: BTreeMap::new(),
+            pools: BTreeMap::new(),
+            current_pool: DEFAULT_POOL,
+            allocations: BTreeMap::new(),
+            freed_plain: Vec::new(),
+            mappings: Mappings::default(),
+        }
+    }
+
     pub(super) fn new_handle(&mut self) -> u64 {
         self.last_handle += 0x10;
         self.last_handle

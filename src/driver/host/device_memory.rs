@@ -125,6 +125,20 @@ impl HostDevice {
 }
 
 impl State {
+    /// Plain memory that nobody freed, or whose free was not seen complete: address and bytes.
+    #[cfg(feature = "fault-injection")]
+    pub(super) fn plain_memory(&self) -> Vec<(u64, u64)> {
+        let live = self.allocations.iter().filter_map(|(address, owner)| match owner {
+            Owner::Plain { size_bytes } => Some((*address, *size_bytes)),
+            Owner::Pool(_) => None,
+        });
+        let freed = self
+            .freed_plain
+            .iter()
+            .map(|(address, size_bytes, _)| (*address, *size_bytes));
+        live.chain(freed).collect()
+    }
+
     /// Whether copies may touch a range: all of it must belong to one allocation.
     pub(super) fn is_accessible(&self, address: u64, size_bytes: u64, memory: &Memory) -> bool {
         let Some(end) = address.checked_add(size_bytes) else {

@@ -117,14 +117,33 @@ impl HostDevice {
         Ok(())
     }
 
+    /// Waits for all work and takes note of what is then complete, also where some of it failed.
+    pub(super) fn settle(&self) {
+        let mut clock = Clock::default();
+        for stream in self.all_streams() {
+            // What a stream reports of an earlier failure changes nothing about its having run.
+            let _ = stream.synchronize();
+            clock.advance(stream.id, stream.completed());
+        }
+        self.observe(&clock);
+    }
+
+    /// The calling thread's own default stream is made anew when it is next needed.
+    #[cfg(feature = "fault-injection")]
+    pub(super) fn forget_own_stream() {
+        OWN_DEFAULT_STREAM.set(0);
+    }
+
+    /// Every stream, those included that were destroyed and still have work to do.
+    fn all_streams(&self) -> Vec<Arc<Stream>> {
+        let state = self.state();
+        state.streams.values().chain(&state.retired).cloned().collect()
+    }
+
     /// Waits for all streams and returns what has then run.
     pub(super) fn wait_for_everything(&self) -> Result<Clock, Code> {
-        let streams: Vec<Arc<Stream>> = {
-            let state = self.state();
-            state.streams.values().chain(&state.retired).cloned().collect()
-        };
         let mut clock = Clock::default();
-        for stream in streams {
+        for stream in self.all_streams() {
             clock.merge(&stream.synchronize()?);
         }
         Ok(clock)

@@ -24,6 +24,13 @@ pub(super) struct Graphs {
     pub(super) memory: GraphMemory,
 }
 
+impl Graphs {
+    /// How many graphs and executable graphs there are.
+    pub(super) fn n_live(&self) -> usize {
+        self.graphs.len() + self.executables.len()
+    }
+}
+
 struct Graph {
     operations: Arc<[Operation]>,
     n_nodes: usize,

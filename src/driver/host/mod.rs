@@ -42,6 +42,7 @@ mod graph;
 mod graph_api;
 mod graph_memory;
 mod kernel;
+mod ledger;
 mod mapping;
 #[allow(non_snake_case, reason = "the driver's own names")]
 mod mapping_api;
@@ -61,6 +62,10 @@ mod stream_api;
 #[cfg(test)]
 mod stream_order_tests;
 mod submission;
+
+pub use ledger::Ledger;
+#[cfg(feature = "fault-injection")]
+pub use ledger::take_everything_back;
 
 /// The host device's table, and the functions that it does not implement.
 pub(super) fn table() -> (Table, Vec<Function>) {
