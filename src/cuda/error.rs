@@ -183,6 +183,16 @@ pub fn failed_release() -> Option<Error> {
     failures().first_release.clone()
 }
 
+/// Closes each, also after one that failed, and returns the first failure.
+pub(crate) fn close_all<T>(owners: impl IntoIterator<Item = T>, close: impl Fn(T) -> Result<()>) -> Result<()> {
+    let mut first = Ok(());
+    for owner in owners {
+        let closed = close(owner);
+        first = first.and(closed);
+    }
+    first
+}
+
 /// Notes that something was not given back by a call that does more than that.
 pub(crate) fn note_unreleased(error: Error) {
     failures().first_release.get_or_insert(error);

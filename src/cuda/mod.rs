@@ -25,4 +25,4 @@ pub use mapping::{MappedMemory, mapping_granularity_bytes};
 pub use pool::{MemoryPool, ReusePolicy};
 pub use stream::Stream;
 
-pub(crate) use error::report_failed_drop;
+pub(crate) use error::{close_all, report_failed_drop};

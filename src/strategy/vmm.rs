@@ -2,7 +2,7 @@
 
 use super::{Setup, Strategy, StrategyKind};
 use crate::cuda::Device;
-use crate::cuda::{DevicePtr, Error, MappedMemory, Result, Stream, mapping_granularity_bytes};
+use crate::cuda::{DevicePtr, Error, MappedMemory, Result, Stream, close_all, mapping_granularity_bytes};
 
 pub(super) const KIND: StrategyKind = StrategyKind {
     name: "vmm",
@@ -44,10 +44,6 @@ impl Strategy for Vmm {
     }
 
     fn close(self: Box<Self>) -> Result<()> {
-        let close = |first: Result<()>, memory: MappedMemory| {
-            let closed = memory.close();
-            first.and(closed)
-        };
-        self.live.into_iter().fold(Ok(()), close)
+        close_all(self.live, MappedMemory::close)
     }
 }

@@ -2,11 +2,11 @@
 //! without events between the streams. Two streams take turns; each takes a block, works on it and
 //! frees it.
 
-use super::exact_loop::{ExactLoop, Lane, close_all};
+use super::exact_loop::{ExactLoop, Lane};
 use super::exact_sum::scale;
 use super::pool_check::reserved_after_loop;
 use crate::case::{BenchmarkId, InvalidPart, Size};
-use crate::cuda::{Device, DevicePtr, Event, Kernels, MemoryPool, ReusePolicy};
+use crate::cuda::{Device, DevicePtr, Event, Kernels, MemoryPool, ReusePolicy, close_all};
 use crate::measure::{Case, Failure, Observation, Reuse, Workload};
 use std::time::Duration;
 

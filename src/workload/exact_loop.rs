@@ -25,17 +25,6 @@ impl Lane {
     }
 }
 
-/// Closes each, also after one that failed, and returns the first failure.
-pub(super) fn close_all<T>(
-    owners: impl IntoIterator<Item = T>,
-    close: impl Fn(T) -> cuda::Result<()>,
-) -> cuda::Result<()> {
-    owners.into_iter().fold(Ok(()), |first, owner| {
-        let closed = close(owner);
-        first.and(closed)
-    })
-}
-
 /// A loop over one or more lanes, each of which does the same work.
 pub(super) trait ExactLoop {
     /// Iterations of one whole loop.

@@ -1,11 +1,11 @@
 //! The scratch loop in several streams at once: each iteration allocates, works and frees in every
 //! stream; all are synchronised at the end of the loop.
 
-use super::exact_loop::{ExactLoop, Lane, close_all};
+use super::exact_loop::{ExactLoop, Lane};
 use super::exact_sum::scale;
 use super::pool_check::reserved_after_loop;
 use crate::case::{BenchmarkId, InvalidPart, Size};
-use crate::cuda::{self, Device, DeviceBuffer, Kernels, MemoryPool};
+use crate::cuda::{self, Device, DeviceBuffer, Kernels, MemoryPool, close_all};
 use crate::measure::{Case, Failure, Observation, Reserved, Workload};
 use std::time::Duration;
 

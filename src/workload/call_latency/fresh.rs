@@ -1,9 +1,8 @@
 //! A pool for each iteration: its making, its first allocation, its growth, its end.
 
-use super::super::exact_loop::close_all;
 use super::{Calls, clocked, write_and_read};
 use crate::case::Size;
-use crate::cuda::{Device, DevicePtr, MemoryPool, Stream};
+use crate::cuda::{Device, DevicePtr, MemoryPool, Stream, close_all};
 use crate::measure::{Failure, Observation};
 use std::time::Duration;
 
