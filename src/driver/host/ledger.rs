@@ -1,6 +1,6 @@
 //! What is live on the host device: what a program that gives everything back leaves at nothing.
 
-use super::device::{DEVICE, HostDevice};
+use super::device::DEVICE;
 use super::device_pools::DEFAULT_POOL;
 use super::device_streams::DEFAULT_STREAM;
 use super::pinned;
@@ -98,7 +98,7 @@ impl fmt::Display for Ledger {
 #[cfg(feature = "fault-injection")]
 pub fn take_everything_back() {
     DEVICE.settle();
-    HostDevice::forget_own_stream();
+    super::device::HostDevice::forget_own_stream();
     pinned::free_all();
     DEVICE.clear();
 }

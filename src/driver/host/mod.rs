@@ -56,6 +56,8 @@ mod pinned;
 mod pool;
 #[allow(non_snake_case, reason = "the driver's own names")]
 mod pool_api;
+#[cfg(test)]
+mod pool_properties_tests;
 mod stream;
 #[allow(non_snake_case, reason = "the driver's own names")]
 mod stream_api;
