@@ -12,6 +12,15 @@ const REFUSALS: [Code; 4] = [
     Code::NOT_SUPPORTED,
     SYSTEM_DRIVER_MISMATCH,
 ];
+/// What else a driver may say of a call that it refuses: that it is not, or no longer, initialised, that
+/// context or handle are not valid, and what no header names yet. For the full sweep.
+const OTHER_REFUSALS: [Code; 5] = [
+    Code::NOT_INITIALIZED,
+    Code(4),
+    Code::INVALID_CONTEXT,
+    Code::INVALID_HANDLE,
+    Code(4711),
+];
 /// Codes after which every call fails: an access to a stray address, and a device that is gone, for
 /// which the driver has no name of its own.
 const LOSSES: [Code; 2] = [Code::ILLEGAL_ADDRESS, DEVICE_UNAVAILABLE];
@@ -49,23 +58,31 @@ impl Extent {
     }
 }
 
-/// One fault for each run that a case's calls are worth.
+/// One fault for each run that a case's calls are worth. The last of each function is every call of it.
 pub fn faults(calls: &BTreeMap<Function, u64>, extent: Extent) -> Vec<Fault> {
     let mut faults = Vec::new();
-    for (function, calls) in calls {
+    for (&function, calls) in calls {
         for position in extent.positions(*calls) {
-            faults.extend(effects(*function).into_iter().map(|effect| Fault {
-                function: *function,
+            faults.extend(effects(function, extent).into_iter().map(|effect| Fault {
+                function,
                 nth: Some(position),
                 effect,
             }));
         }
+        faults.extend(REFUSALS.map(|code| Fault {
+            function,
+            nth: None,
+            effect: Effect::Fail(code),
+        }));
     }
     faults
 }
 
-fn effects(function: Function) -> Vec<Effect> {
+fn effects(function: Function, extent: Extent) -> Vec<Effect> {
     let mut effects: Vec<Effect> = REFUSALS.map(Effect::Fail).to_vec();
+    if extent == Extent::Full {
+        effects.extend(OTHER_REFUSALS.map(Effect::Fail));
+    }
     effects.extend(LOSSES.map(Effect::Lost));
     if function.releases() {
         effects.push(Effect::Late(Code::ILLEGAL_ADDRESS));
@@ -89,25 +106,32 @@ pub fn may_skip(fault: &Fault) -> bool {
 /// that was refused would have given back.
 pub fn allowed(fault: &Fault) -> Ledger {
     let mut allowed = Ledger::default();
+    // Nothing can be given back by a call that is refused every time.
+    let each = if fault.nth.is_none() { usize::MAX / 2 } else { 1 };
     match fault.effect {
         // The context is gone, and with it what its pools held.
         Effect::Lost(_) => (allowed.mapped_bytes, allowed.release_threshold_bytes) = (u64::MAX, u64::MAX),
         Effect::Fail(_) => {
             match fault.function {
-                Function::cuMemFree_v2 => allowed.allocations = 1,
+                Function::cuMemFree_v2 => allowed.allocations = each,
                 // Its pool lives on for its sake.
-                Function::cuMemFreeAsync => (allowed.allocations, allowed.pools) = (1, 1),
-                Function::cuMemPoolDestroy => allowed.pools = 1,
+                Function::cuMemFreeAsync => (allowed.allocations, allowed.pools) = (each, each),
+                Function::cuMemPoolDestroy => allowed.pools = each,
                 // Addresses under which memory lies cannot be freed.
-                Function::cuMemUnmap => allowed.mappings = 2,
-                Function::cuMemRelease | Function::cuMemAddressFree => allowed.mappings = 1,
-                Function::cuStreamDestroy_v2 => allowed.streams = 1,
-                Function::cuEventDestroy_v2 => allowed.events = 1,
-                Function::cuGraphDestroy | Function::cuGraphExecDestroy => allowed.graphs = 1,
-                Function::cuModuleUnload => allowed.modules = 1,
-                Function::cuDevicePrimaryCtxRelease_v2 => allowed.contexts = 1,
+                Function::cuMemUnmap => allowed.mappings = 2 * each,
+                Function::cuMemRelease | Function::cuMemAddressFree => allowed.mappings = each,
+                Function::cuStreamDestroy_v2 => allowed.streams = each,
+                Function::cuEventDestroy_v2 => allowed.events = each,
+                Function::cuGraphDestroy | Function::cuGraphExecDestroy => allowed.graphs = each,
+                Function::cuModuleUnload => allowed.modules = each,
+                Function::cuDevicePrimaryCtxRelease_v2 => allowed.contexts = each,
                 Function::cuMemPoolSetAttribute => allowed.release_threshold_bytes = u64::MAX,
                 Function::cuDeviceGraphMemTrim => {}
+                // Beside a capture that never ends, nothing can be freed.
+                Function::cuStreamEndCapture if fault.nth.is_none() => {
+                    (allowed.allocations, allowed.pools) = (each, each);
+                    allowed.release_threshold_bytes = u64::MAX;
+                }
                 _ => return allowed,
             }
             allowed.mapped_bytes = u64::MAX;
