@@ -1,7 +1,8 @@
 //! Every strategy and every workload, as small as they come.
 
 use poolbench::case::{Size, Submission, Threshold};
-use poolbench::measure::Case;
+use poolbench::cuda::Device;
+use poolbench::measure::{self, Case, Failure, Workload};
 use poolbench::strategy::{self, StrategyKind};
 use poolbench::suite::{Outcome, Suite, SuiteError};
 use poolbench::workload::call_latency::{Call, Memory};
@@ -12,19 +13,23 @@ const SIZE: Size = Size::kib(4);
 const ITERATIONS: u64 = 16;
 
 type Measure = dyn Fn(&mut Suite) -> Result<Vec<Outcome>, SuiteError>;
+type SetUp = dyn Fn(&Device) -> Result<Box<dyn Workload>, Failure>;
 
-/// A case and how a suite is asked for it.
+/// A case, how a suite is asked for it, and its set-up alone.
 pub struct Entry {
     pub id: String,
     pub measure: Box<Measure>,
+    pub set_up: Box<SetUp>,
 }
 
-fn entry<C: Case + 'static>(case: C) -> Entry {
+fn entry<C: Case + Clone + 'static>(case: C) -> Entry {
+    let twin = case.clone();
     let id = case.id().expect("an id that Criterion keeps");
     let group = id.group().to_owned();
     Entry {
         id: id.to_string(),
         measure: Box::new(move |suite| suite.group(&group, std::slice::from_ref(&case))),
+        set_up: Box::new(move |device| measure::prepare(&twin, device)),
     }
 }
 

@@ -97,7 +97,22 @@ pub fn code(fault: &Fault) -> Code {
     }
 }
 
-/// Whether a case that meets the fault while it is set up may be skipped.
+/// How often each function was called before a case was set up, and once it was.
+pub struct SetUpCalls {
+    pub before: BTreeMap<Function, u64>,
+    pub after: BTreeMap<Function, u64>,
+}
+
+impl SetUpCalls {
+    /// Whether a fault is met while the case is set up; `None` where it may be met more than once.
+    pub fn meets(&self, fault: &Fault) -> Option<bool> {
+        let of = |calls: &BTreeMap<Function, u64>| calls.get(&fault.function).copied().unwrap_or_default();
+        let nth = fault.nth?;
+        Some(of(&self.before) < nth && nth <= of(&self.after))
+    }
+}
+
+/// Whether a case that meets the fault while it is set up is skipped.
 pub fn may_skip(fault: &Fault) -> bool {
     matches!(fault.effect, Effect::Fail(Code::OUT_OF_MEMORY | Code::NOT_SUPPORTED)) && !fault.function.releases()
 }

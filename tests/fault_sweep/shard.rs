@@ -1,7 +1,8 @@
 //! A part of the sweep, in a process of its own: its runs, one after the other, under a watchdog.
 
 use crate::cases::{self, Entry};
-use crate::plan::{self, Extent};
+use crate::plan::{self, Extent, SetUpCalls};
+use poolbench::cuda::Device;
 use poolbench::driver::fault::{self, Fault};
 use poolbench::driver::host::{self, Ledger};
 use poolbench::suite::{self, Suite, SuiteError};
@@ -101,13 +102,25 @@ impl Sweep {
             return;
         }
         tally.cases += 1;
+        let set_up = Self::set_up_calls(entry);
         for planned in plan::faults(&calls, extent) {
             tally.functions.insert(planned.function.name().to_owned());
-            self.fault(entry, &planned, tally);
+            self.fault(entry, &planned, set_up.as_ref(), tally);
         }
     }
 
-    fn fault(&self, entry: &Entry, planned: &Fault, tally: &mut Tally) {
+    /// What the set-up calls; `None` for a case that the device cannot do without any fault.
+    fn set_up_calls(entry: &Entry) -> Option<SetUpCalls> {
+        fault::count_calls();
+        let device = Device::from_environment().expect("it opened a moment ago");
+        let before = fault::calls();
+        let workload = (entry.set_up)(&device).ok()?;
+        let after = fault::calls();
+        workload.close().expect("it closed a moment ago");
+        Some(SetUpCalls { before, after })
+    }
+
+    fn fault(&self, entry: &Entry, planned: &Fault, set_up: Option<&SetUpCalls>, tally: &mut Tally) {
         let nth = planned.nth.map_or_else(|| String::from("every"), |nth| nth.to_string());
         let name = format!("{}, {}#{nth} {:?}", entry.id, planned.function.name(), planned.effect);
         fault::inject(vec![*planned]);
@@ -121,7 +134,12 @@ impl Sweep {
             Ended::Skipped => tally.skipped += 1,
             Ended::Measured | Ended::Panicked => {}
         }
+        let is_skip = matches!(ended, Ended::Skipped);
+        let must_skip = set_up.and_then(|calls| Some(calls.meets(planned)? && plan::may_skip(planned)));
         let mut wrong = Vec::new();
+        if must_skip.is_some_and(|must_skip| must_skip != is_skip) {
+            wrong.push(format!("ends with a skip: {is_skip}"));
+        }
         if !met {
             wrong.push(String::from("the fault was not met"));
         } else if let Some(what) = self.wrong_end(entry, planned, &ended) {
