@@ -147,7 +147,11 @@ impl Kernels {
         };
         let module = last.module.take().expect("taken only here");
         through_cust(Function::cuModuleUnload, || {
-            Module::drop(module).map_err(|(error, _)| error)
+            Module::drop(module).map_err(|(error, module)| {
+                // A second attempt from its destructor would only fail again.
+                std::mem::forget(module);
+                error
+            })
         })
     }
 }
@@ -229,18 +233,13 @@ pub(super) fn newer_driver_needed() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cuda::Device;
 
     #[test]
     fn threads_cover_every_length() {
         // Twelve elements: three groups. Fifteen: three groups and three left over.
         assert_eq!([0, 1, 3, 4, 12, 15].map(threads_for), [1, 1, 3, 1, 3, 6]);
     }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::cuda::Device;
 
     #[test]
     fn shared_kernels_are_one_module_as_long_as_somebody_has_them() {

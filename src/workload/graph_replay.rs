@@ -235,11 +235,12 @@ impl Workload for Captured {
             device,
             ..
         } = *self;
-        exec.close()?;
-        graph.close()?;
-        let closed = scratch.close();
-        device.trim_graph_memory()?;
-        closed
+        let (exec, graph) = (exec.close(), graph.close());
+        let scratch = scratch.close();
+        let trimmed = device.trim_graph_memory();
+        exec.and(graph)?;
+        scratch?;
+        Ok(trimmed?)
     }
 }
 
