@@ -1,0 +1,184 @@
+//! The host's weather: how slow each launch was, as far as the host-bound benchmarks agree.
+//!
+//! On the H200, what the host-speed probe leaves of host-bound benchmarks still goes together within
+//! a launch: residuals of two benchmarks correlate at 0.2 to 0.5. The median of many benchmarks
+//! shows it, and each benchmark is better compared beside the others of its launch than alone.
+//!
+//! Levels are counted from a zero of their own inside every side and session, so that nothing that
+//! differs between the sides can go with them: estimates keep what a driver changed, in one
+//! benchmark, in a group or in all. What goes is noise, and what the levels' zeros may be wrong
+//! by comes back as the error of the common shift.
+
+use std::collections::BTreeMap;
+
+use super::common_shift::BENCHMARKS_MIN;
+use super::launch_table::LaunchValue;
+use super::matched::{centred, pooled_level, sessions};
+use super::order::{lower_half_mean, mean, median, median_of_sorted};
+
+/// A median's standard error over a mean's, of normal numbers.
+const MEDIAN_LOSS: f64 = 1.25;
+
+/// The common movement of host-bound benchmarks from launch to launch, which their launch values
+/// are freed from.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct HostWeather {
+    /// Standard deviation between launches of one side and session, the noise of a median over
+    /// benchmarks left out. *Unit* natural logarithms.
+    pub standard_deviation: f64,
+    /// The share of the levels' variance that is not such noise: what of a level is taken out.
+    pub reliability: f64,
+    /// Launches of both sides together.
+    pub launches: usize,
+}
+
+/// Session and launch.
+type Key = (u32, u32);
+
+/// Launch levels of both sides.
+#[derive(Debug, Clone)]
+pub(super) struct LaunchLevels {
+    base: SideLevels,
+    new: SideLevels,
+    pub weather: HostWeather,
+    /// Sessions and levels of the launches in time order, both sides counted from one zero per
+    /// benchmark, so that they differ by the common shift.
+    pub common: [Vec<(u32, f64)>; 2],
+}
+
+/// Residuals of one side's launches.
+#[derive(Debug, Clone, Default)]
+struct SideLevels {
+    /// Distances of the benchmarks from their own level, ascending.
+    residuals: BTreeMap<Key, Vec<f64>>,
+    /// Where a session's levels are counted from.
+    zeros: BTreeMap<u32, f64>,
+}
+
+impl LaunchLevels {
+    /// Returns the levels over these benchmarks' launch values (base, new); `None` below ten.
+    pub fn of(benchmarks: &[(&[LaunchValue], &[LaunchValue])]) -> Option<Self> {
+        if benchmarks.len() < BENCHMARKS_MIN {
+            return None;
+        }
+        let base = SideLevels::of(benchmarks.iter().map(|sides| sides.0));
+        let new = SideLevels::of(benchmarks.iter().map(|sides| sides.1));
+        let common = |side: fn(&(&[LaunchValue], &[LaunchValue])) -> Vec<LaunchValue>| {
+            let of = |sides: &(&[LaunchValue], &[LaunchValue])| {
+                centred(&side(sides), pooled_level(sides.0, sides.1)).collect::<Vec<_>>()
+            };
+            launch_medians(benchmarks.iter().flat_map(of))
+        };
+        let weather = weather(&[&base, &new]);
+        let common = [common(|sides| sides.0.to_vec()), common(|sides| sides.1.to_vec())];
+        Some(Self {
+            base,
+            new,
+            weather,
+            common,
+        })
+    }
+
+    /// Takes the weather out of the launch values of a benchmark that is among the levels'. Its
+    /// own values take no part in the levels that it is freed from.
+    pub fn take_out(&self, base: &mut [LaunchValue], new: &mut [LaunchValue]) {
+        for (side, levels) in [(base, &self.base), (new, &self.new)] {
+            let residuals = residuals(side);
+            for (launch, own) in side.iter_mut().zip(residuals) {
+                let zero = levels.zeros.get(&launch.session).copied().unwrap_or(0.0);
+                let others = levels.residuals.get(&(launch.session, launch.launch));
+                if let Some(level) = others.and_then(|others| median_without(others, own)) {
+                    launch.value -= self.weather.reliability * (level - zero);
+                }
+            }
+        }
+    }
+}
+
+impl SideLevels {
+    fn of<'a>(benchmarks: impl Iterator<Item = &'a [LaunchValue]>) -> Self {
+        let mut levels = Self::default();
+        for side in benchmarks {
+            for (launch, residual) in side.iter().zip(residuals(side)) {
+                let key = (launch.session, launch.launch);
+                levels.residuals.entry(key).or_default().push(residual);
+            }
+        }
+        levels.residuals.retain(|_, values| values.len() >= BENCHMARKS_MIN);
+        let mut by_session: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
+        for (&(session, _), values) in &mut levels.residuals {
+            values.sort_unstable_by(f64::total_cmp);
+            by_session.entry(session).or_default().push(median_of_sorted(values));
+        }
+        // The fast half, like every level here: slow launches must not move the zero.
+        let zero = |(session, values)| Some((session, lower_half_mean(values)?));
+        levels.zeros = by_session.into_iter().filter_map(zero).collect();
+        levels
+    }
+}
+
+/// Returns the launch values less their session's median.
+fn residuals(side: &[LaunchValue]) -> Vec<f64> {
+    let mut centres: BTreeMap<u32, f64> = BTreeMap::new();
+    for session in sessions(side) {
+        let values = side.iter().filter(|l| l.session == session).map(|l| l.value).collect();
+        centres.insert(session, median(values).unwrap_or(0.0));
+    }
+    side.iter()
+        .map(|launch| launch.value - centres[&launch.session])
+        .collect()
+}
+
+/// How much of the levels' variance is the launches': what is left when the variance of a median
+/// over so many benchmarks is taken off, as a share. Taking out no more than that share is the best
+/// linear guess, and does nothing where there is no weather.
+fn weather(sides: &[&SideLevels; 2]) -> HostWeather {
+    let (mut squares, mut freedom, mut noise) = (0.0, 0usize, Vec::new());
+    for side in sides {
+        for &session in side.zeros.keys() {
+            let launches = side.residuals.range((session, 0)..=(session, u32::MAX));
+            let mut levels = Vec::new();
+            for (_, values) in launches {
+                let level = median_of_sorted(values);
+                let distances = values.iter().map(|value| (value - level).abs()).collect();
+                let spread = median(distances).unwrap_or(0.0) / 0.6745;
+                noise.push((MEDIAN_LOSS * spread).powi(2) / values.len() as f64);
+                levels.push(level);
+            }
+            let centre = mean(&levels);
+            squares += levels.iter().map(|level| (level - centre).powi(2)).sum::<f64>();
+            freedom += levels.len() - 1;
+        }
+    }
+    let launches = noise.len();
+    let variance = if freedom > 0 { squares / freedom as f64 } else { 0.0 };
+    let excess = (variance - if launches > 0 { mean(&noise) } else { 0.0 }).max(0.0);
+    HostWeather {
+        standard_deviation: excess.sqrt(),
+        reliability: if variance > 0.0 { excess / variance } else { 0.0 },
+        launches,
+    }
+}
+
+/// Returns the median of ascending numbers of which one, `own`, is left out; `None` of fewer than
+/// two.
+fn median_without(sorted: &[f64], own: f64) -> Option<f64> {
+    let rest = sorted.len().checked_sub(1).filter(|&rest| rest > 0)?;
+    let position = sorted.partition_point(|&value| value < own).min(rest);
+    let at = |index: usize| sorted[index + usize::from(index >= position)];
+    Some(if rest % 2 == 1 {
+        at(rest / 2)
+    } else {
+        f64::midpoint(at(rest / 2 - 1), at(rest / 2))
+    })
+}
+
+/// Medians over benchmarks by launch, with the launch's session, in time order.
+pub(super) fn launch_medians(values: impl Iterator<Item = (u32, u32, f64)>) -> Vec<(u32, f64)> {
+    let mut launches: BTreeMap<(u32, u32), Vec<f64>> = BTreeMap::new();
+    for (session, launch, value) in values {
+        launches.entry((launch, session)).or_default().push(value);
+    }
+    let level = |((_, session), values)| median(values).map(|level| (session, level));
+    launches.into_iter().filter_map(level).collect()
+}
