@@ -121,8 +121,10 @@ pub(super) fn describe(
 /// What the common shift may be wrong by.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Uncertainty {
-    /// Standard error of the launch levels, widened for launches in a row that are alike.
-    pub launches: f64,
+    /// Standard error of the launch levels, as if launches were independent.
+    pub independent: f64,
+    /// The same, widened for launches in a row that are alike.
+    launches: f64,
     /// Standard error of the sessions, and the degrees of freedom it was measured with, where some
     /// side has several.
     sessions: Option<(f64, f64)>,
@@ -149,6 +151,7 @@ impl Uncertainty {
         let shares = 1.0 / base_sessions as f64 + 1.0 / new_sessions as f64;
         let freedom = (base_sessions + new_sessions).saturating_sub(2) as f64;
         Some(Self {
+            independent: error,
             launches: error * ((1.0 + rho) / (1.0 - rho)).sqrt(),
             sessions: (!squares.is_empty()).then(|| ((mean(&squares) * shares).sqrt(), freedom)),
         })

@@ -206,7 +206,8 @@ fn judge_all(
     let pairs = &variances.host_bound_pairs;
     let uncertainty = levels.and_then(|levels| Uncertainty::of(levels, matched, pairs, nulls));
     let reliability = levels.map_or(0.0, |levels| levels.weather.reliability);
-    let weather = uncertainty.map_or(0.0, |uncertainty| reliability * uncertainty.launches);
+    // Not widened for launches that are alike in a row, as no interval of one benchmark is.
+    let weather = uncertainty.map_or(0.0, |uncertainty| reliability * uncertainty.independent);
     let judge_with = |common: Option<f64>| -> Vec<Judged> {
         let one = |(index, benchmark): (usize, &Matched)| {
             let shift = common.filter(|_| benchmark.class == Class::HostBound);

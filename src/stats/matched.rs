@@ -24,6 +24,11 @@ const MIXED_SPREAD: f64 = 0.006;
 /// same false alarms. All launches (86 %, 95 %, 99 %) would trust the slow ones for little.
 const ADJUSTED_SCORES: Scores = Scores::LowerThreeQuarters;
 
+/// Launches a side from which the launches' common weather is taken out. With fewer no single change
+/// can be declared, and what the weather's error adds to an interval makes it too wide (99 % coverage
+/// at six launches without probes).
+const FREED_LAUNCHES: usize = 8;
+
 /// What paces a benchmark, as far as the numbers say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Class {
@@ -223,7 +228,8 @@ impl Matched {
         lone_alpha: f64,
         nulls: &mut NullDistributions,
     ) -> Option<Self> {
-        let levels = levels.filter(|_| prepared.is_host_bound());
+        let launches = prepared.base.len().min(prepared.new.len());
+        let levels = levels.filter(|_| prepared.is_host_bound() && launches >= FREED_LAUNCHES);
         let Prepared {
             aligned,
             slope,
