@@ -1,0 +1,103 @@
+//! What the sections of the page share: both sides' times, and the verdicts by id.
+
+use super::super::timings::{Group, Timings, groups};
+use crate::report::{Compared, SideSummary};
+use crate::stats::{BenchmarkComparison, Calibration, Side, Verdict};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// One side.
+pub(super) struct SideView<'a> {
+    pub summary: &'a SideSummary,
+    pub side: &'a Side,
+    pub timings: Timings,
+}
+
+/// Everything that the page shows.
+pub(super) struct View<'a> {
+    pub base: SideView<'a>,
+    pub new: Option<SideView<'a>>,
+    pub compared: Option<&'a Compared>,
+    pub calibration: Option<&'a Calibration>,
+    pub commands: &'a [String],
+    /// The workloads of either side.
+    pub groups: Vec<Group>,
+    pub by_id: BTreeMap<&'a str, &'a BenchmarkComparison>,
+}
+
+impl<'a> View<'a> {
+    pub fn new(
+        base: (&'a SideSummary, &'a Side),
+        compared: Option<&'a Compared>,
+        calibration: Option<&'a Calibration>,
+        commands: &'a [String],
+    ) -> View<'a> {
+        let side_view = |(summary, side): (&'a SideSummary, &'a Side)| SideView {
+            summary,
+            side,
+            timings: Timings::of(side),
+        };
+        let base = side_view(base);
+        let new = compared.map(|compared| side_view((&compared.new, &compared.new_side)));
+        let sides = [Some(&base), new.as_ref()];
+        let ids: BTreeSet<&str> = sides
+            .into_iter()
+            .flatten()
+            .flat_map(|side| side.timings.ids())
+            .collect();
+        let groups = groups(ids.into_iter());
+        let benchmarks = compared.iter().flat_map(|compared| &compared.comparison.benchmarks);
+        View {
+            by_id: benchmarks.map(|benchmark| (benchmark.id.as_str(), benchmark)).collect(),
+            base,
+            new,
+            compared,
+            calibration,
+            commands,
+            groups,
+        }
+    }
+
+    /// The side that charts of one side show: the new one where there is one.
+    pub fn shown(&self) -> &SideView<'a> {
+        self.new.as_ref().unwrap_or(&self.base)
+    }
+
+    /// The base, where it is drawn beside the new side.
+    pub fn beside(&self) -> Option<&SideView<'a>> {
+        self.new.as_ref().map(|_| &self.base)
+    }
+
+    /// Both sides, the base first.
+    pub fn sides(&self) -> impl Iterator<Item = &SideView<'a>> {
+        std::iter::once(&self.base).chain(self.new.as_ref())
+    }
+}
+
+/// How the page shows a verdict.
+#[derive(Clone, Copy)]
+pub(super) struct VerdictStyle {
+    pub name: &'static str,
+    /// A sign that tells it without colour.
+    pub sign: &'static str,
+    pub class: &'static str,
+}
+
+/// How the page shows a verdict; `ratio` tells which way a suspicion points.
+pub(super) fn verdict_style(verdict: &Verdict, ratio: Option<f64>) -> VerdictStyle {
+    let style = |name, sign, class| VerdictStyle { name, sign, class };
+    let direction = match ratio {
+        Some(ratio) if ratio > 1.0 => "slower",
+        Some(_) => "faster",
+        None => "quiet",
+    };
+    match verdict {
+        Verdict::Regressed => style("regressed", "▲", "slower strong"),
+        Verdict::Improved => style("improved", "▼", "faster strong"),
+        Verdict::Suspected { .. } => style("suspected", "?", direction),
+        Verdict::Equivalent => style("equivalent", "=", ""),
+        Verdict::Inconclusive(_) => style("inconclusive", "~", "quiet"),
+        Verdict::New => style("new", "+", ""),
+        Verdict::Missing => style("missing", "−", ""),
+        Verdict::Skipped(_) => style("skipped", "∅", "quiet"),
+    }
+}

@@ -1,0 +1,264 @@
+//! Times of one side as reports show them: medians over launches, by group, function and value.
+
+use crate::case::Size;
+use crate::stats::{ProcessTime, Sample, Side};
+use std::collections::BTreeMap;
+
+/// The time of one benchmark on one side. *Unit* ns per iteration.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Timing {
+    /// Median over launches of each launch's median.
+    pub median_ns: f64,
+    /// Its 95 % interval, the order statistics that enclose it; `None` below six launches.
+    pub interval_ns: Option<(f64, f64)>,
+    /// The launches in the order of session and start.
+    pub launches: Vec<LaunchTime>,
+}
+
+/// One benchmark in one launch.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LaunchTime {
+    /// Number of the session among those of the side, from 0.
+    pub session: usize,
+    /// What the comparison looks at: the mean of the fast quarter. *Unit* ns.
+    pub fast_ns: f64,
+}
+
+/// A point on the axes of the suite.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Place {
+    /// The workload.
+    pub group: String,
+    /// What is compared: a strategy, a threshold.
+    pub function: String,
+    /// What it is compared over: the size.
+    pub value: String,
+}
+
+impl Place {
+    /// Returns the place that an id names; `None` where it has not three parts.
+    #[must_use]
+    pub fn of(id: &str) -> Option<Place> {
+        let parts: Vec<&str> = id.split('/').collect();
+        let [group, function, value] = parts[..] else {
+            return None;
+        };
+        let [group, function, value] = [group, function, value].map(str::to_owned);
+        Some(Place { group, function, value })
+    }
+}
+
+/// Every time of one side that can be used.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Timings {
+    by_id: BTreeMap<String, Timing>,
+    groups: Vec<Group>,
+}
+
+/// One workload: what it compares, and over what.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Group {
+    /// The name.
+    pub name: String,
+    /// Functions, the baseline first.
+    pub functions: Vec<String>,
+    /// Values: sizes ascending.
+    pub values: Vec<String>,
+}
+
+impl Timings {
+    /// Returns the times of a side.
+    #[must_use]
+    pub fn of(side: &Side) -> Timings {
+        let by_id: BTreeMap<String, Timing> = side
+            .benchmarks()
+            .filter(|(_, benchmark)| benchmark.skipped().is_none())
+            .filter_map(|(id, benchmark)| Some((id.to_string(), timing(benchmark)?)))
+            .collect();
+        let groups = groups(by_id.keys().map(String::as_str));
+        Timings { by_id, groups }
+    }
+
+    /// Returns the time of a benchmark.
+    #[must_use]
+    pub fn get(&self, id: &str) -> Option<&Timing> {
+        self.by_id.get(id)
+    }
+
+    /// Returns the time at a place.
+    #[must_use]
+    pub fn at(&self, group: &str, function: &str, value: &str) -> Option<&Timing> {
+        self.get(&format!("{group}/{function}/{value}"))
+    }
+
+    /// Returns the median at a place. *Unit* ns.
+    #[must_use]
+    pub fn median_ns(&self, group: &str, function: &str, value: &str) -> Option<f64> {
+        Some(self.at(group, function, value)?.median_ns)
+    }
+
+    /// Returns the time at a place over that of the same loop without allocation.
+    #[must_use]
+    pub fn ratio_to_hoisted(&self, group: &Group, function: &str, value: &str) -> Option<f64> {
+        let hoisted = group.hoisted(function)?;
+        let hoisted_ns = self.median_ns(&group.name, hoisted, value)?;
+        Some(self.median_ns(&group.name, function, value)? / hoisted_ns)
+    }
+
+    /// Returns the workloads, in the order of the suite.
+    #[must_use]
+    pub fn groups(&self) -> &[Group] {
+        &self.groups
+    }
+
+    /// Returns one workload.
+    #[must_use]
+    pub fn group(&self, name: &str) -> Option<&Group> {
+        self.groups.iter().find(|group| group.name == name)
+    }
+
+    /// Returns the ids, sorted.
+    pub fn ids(&self) -> impl Iterator<Item = &str> {
+        self.by_id.keys().map(String::as_str)
+    }
+
+    /// Returns how many benchmarks have a time.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.by_id.len()
+    }
+
+    /// Returns whether none has.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.by_id.is_empty()
+    }
+}
+
+fn timing(benchmark: &crate::stats::Benchmark) -> Option<Timing> {
+    let mut sessions = Vec::new();
+    let mut launches = Vec::new();
+    let mut medians = Vec::new();
+    for launch in benchmark.launches() {
+        if sessions.last() != Some(&&launch.key.session) {
+            sessions.push(&launch.key.session);
+        }
+        launches.push(LaunchTime {
+            session: sessions.len() - 1,
+            fast_ns: launch.sample.fast_log_mean().exp(),
+        });
+        medians.push(launch.sample.median_ns());
+    }
+    // The same order statistics, over launches instead of samples.
+    let over_launches = ProcessTime::of(&Sample::new(medians).ok()?);
+    Some(Timing {
+        median_ns: over_launches.median_ns,
+        interval_ns: over_launches.interval_ns,
+        launches,
+    })
+}
+
+/// The order of the suite; what is not in it follows in the order of the alphabet.
+const GROUPS: [&str; 7] = [
+    "scratch_loop",
+    "release_threshold",
+    "variable_size",
+    "graph_replay",
+    "streams",
+    "cross_stream_reuse",
+    "call_latency",
+];
+const FUNCTIONS: [&str; 24] = [
+    "hoisted",
+    "stream_ordered",
+    "owned_pool",
+    "arena",
+    "vmm",
+    "sync",
+    "managed",
+    "noop",
+    "threshold=0",
+    "threshold=half",
+    "threshold=size",
+    "threshold=max",
+    "shared_pool",
+    "own_pools",
+    "alloc",
+    "free",
+    "pool_create",
+    "pool_destroy",
+    "trim",
+    "attribute_set",
+    "plain",
+    "eager",
+    "graph",
+    "first",
+];
+
+fn rank(order: &[&str], name: &str) -> usize {
+    order.iter().position(|known| *known == name).unwrap_or(order.len())
+}
+
+/// Returns the workloads that ids name, everything in the order of the suite.
+#[must_use]
+pub fn groups<'a>(ids: impl Iterator<Item = &'a str>) -> Vec<Group> {
+    let mut groups: BTreeMap<String, Group> = BTreeMap::new();
+    for place in ids.filter_map(Place::of) {
+        let group = groups.entry(place.group.clone()).or_insert_with(|| Group {
+            name: place.group,
+            functions: Vec::new(),
+            values: Vec::new(),
+        });
+        if !group.functions.contains(&place.function) {
+            group.functions.push(place.function);
+        }
+        if !group.values.contains(&place.value) {
+            group.values.push(place.value);
+        }
+    }
+    let mut groups: Vec<Group> = groups.into_values().collect();
+    groups.sort_by_key(|group| rank(&GROUPS, &group.name));
+    for group in &mut groups {
+        group.functions.sort_by_cached_key(|function| function_key(function));
+        group.values.sort_by_cached_key(|value| value_key(value));
+    }
+    groups
+}
+
+/// Functions sort by their parts, known ones first: `alloc,plain` before `alloc,threshold=0`. Sizes among the
+/// parts, as in `hoisted,64KiB`, come first of all, so that what is compared at one size stands together.
+fn function_key(function: &str) -> (usize, Vec<usize>, String) {
+    let size = |part: &str| part.parse::<Size>().ok().map(Size::as_bytes);
+    let size_bytes = function.split(',').find_map(size).unwrap_or(0);
+    let ranks = function.split(',').map(|part| rank(&FUNCTIONS, part)).collect();
+    (size_bytes, ranks, function.to_owned())
+}
+
+/// Values sort by size, or by the number behind a name, as in `streams=8`.
+pub(super) fn value_key(value: &str) -> (usize, String) {
+    let number = value.split_once('=').and_then(|(_, number)| number.parse().ok());
+    let size_bytes = value.parse::<Size>().ok().map(Size::as_bytes);
+    let nothing = (value == "0B").then_some(0);
+    (size_bytes.or(number).or(nothing).unwrap_or(usize::MAX), value.to_owned())
+}
+
+impl Group {
+    /// Returns the function of the same group that does not allocate; `None` where the group has none.
+    #[must_use]
+    pub fn hoisted(&self, function: &str) -> Option<&str> {
+        let rest = function.split_once(',').map(|(_, rest)| rest);
+        let candidates = [
+            String::from("hoisted"),
+            String::from("hoisted,eager"),
+            format!("hoisted,{}", rest.unwrap_or_default()),
+        ];
+        let found = candidates.iter().find_map(|candidate| self.functions.iter().find(|known| *known == candidate));
+        found.map(String::as_str)
+    }
+
+    /// Returns whether the values are sizes.
+    #[must_use]
+    pub fn is_over_sizes(&self) -> bool {
+        self.values.iter().all(|value| value.parse::<Size>().is_ok())
+    }
+}
