@@ -6,6 +6,7 @@ use crate::baseline::{
     settings_differences,
 };
 use crate::environment::Environment;
+use crate::observation::Observation;
 use crate::stats::{BenchmarkId, Comparison, Effect, Options, SessionId, Side, Verdict, compare, in_process_effect};
 use std::collections::{BTreeMap, BTreeSet};
 use thiserror::Error;
@@ -34,10 +35,14 @@ pub struct SideSummary {
     pub host_bound: Option<usize>,
     /// Parts of the input that could not be used, and why.
     pub left_out: Vec<LeftOut>,
+    /// What each benchmark showed beside its time, by id; empty where the input does not say.
+    pub observations: BTreeMap<String, Observation>,
 }
 
 impl SideSummary {
-    fn of(input: &Input) -> SideSummary {
+    /// Returns what an input was.
+    #[must_use]
+    pub fn of(input: &Input) -> SideSummary {
         let keys = input.side.launch_keys();
         let sessions: BTreeSet<&SessionId> = keys.iter().map(|key| &key.session).collect();
         let bound: Vec<bool> = input
@@ -61,6 +66,11 @@ impl SideSummary {
             sessions: sessions.len(),
             host_bound: (!bound.is_empty()).then(|| bound.iter().filter(|&&bound| bound).count()),
             left_out: input.left_out.clone(),
+            observations: input
+                .manifest
+                .as_ref()
+                .map(|manifest| manifest.observations.clone())
+                .unwrap_or_default(),
         }
     }
 }

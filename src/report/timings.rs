@@ -235,11 +235,15 @@ fn function_key(function: &str) -> (usize, Vec<usize>, String) {
 }
 
 /// Values sort by size, or by the number behind a name, as in `streams=8`.
-pub(super) fn value_key(value: &str) -> (usize, String) {
+fn value_key(value: &str) -> (usize, String) {
     let number = value.split_once('=').and_then(|(_, number)| number.parse().ok());
-    let size_bytes = value.parse::<Size>().ok().map(Size::as_bytes);
+    (value_bytes(value).or(number).unwrap_or(usize::MAX), value.to_owned())
+}
+
+/// Returns the size that a value names. `0B` is no size of a buffer, but a value all the same.
+pub(super) fn value_bytes(value: &str) -> Option<usize> {
     let nothing = (value == "0B").then_some(0);
-    (size_bytes.or(number).or(nothing).unwrap_or(usize::MAX), value.to_owned())
+    value.parse::<Size>().ok().map(Size::as_bytes).or(nothing)
 }
 
 impl Group {
@@ -259,6 +263,6 @@ impl Group {
     /// Returns whether the values are sizes.
     #[must_use]
     pub fn is_over_sizes(&self) -> bool {
-        self.values.iter().all(|value| value.parse::<Size>().is_ok())
+        self.values.iter().all(|value| value_bytes(value).is_some())
     }
 }

@@ -65,6 +65,12 @@ pub(super) fn probability(p: f64) -> String {
     }
 }
 
+/// A place on a picture, to a tenth of a pixel.
+pub(super) fn px(place: f64) -> String {
+    let text = format!("{place:.1}");
+    text.strip_suffix(".0").map_or_else(|| text.clone(), str::to_owned)
+}
+
 /// Bytes in the largest binary unit that divides them.
 pub(super) fn bytes(bytes: u64) -> String {
     if bytes == 0 {
@@ -104,10 +110,15 @@ pub(super) fn undefined(why: &str) -> Markup {
     html! { span.none title=(why) { "–" } }
 }
 
+/// Text that an input file named, for an attribute.
+pub(super) fn plain(text: &str) -> String {
+    Printable(text).to_string()
+}
+
 /// Text that an input file named: what is invisible or turns the direction of writing is spelled out, and
 /// what it holds cannot reorder what stands beside it.
 pub(super) fn foreign(text: &str) -> Markup {
-    html! { bdi { (Printable(text).to_string()) } }
+    html! { bdi { (plain(text)) } }
 }
 
 #[cfg(test)]
