@@ -4,7 +4,9 @@
 //! `launches.jsonl` holds the samples, a line a launch. It appears whole or not at all ([`Baseline::write`]),
 //! and what is cut short, edited or of another format is refused ([`Baseline::read`]).
 
+mod critcmp;
 pub mod criterion_home;
+mod criterion_samples;
 mod difference;
 mod error;
 mod input;
@@ -13,7 +15,9 @@ mod manifest;
 mod name;
 mod process;
 mod read;
+mod resolve;
 mod side;
+mod spread;
 mod unique;
 mod write;
 
@@ -24,6 +28,8 @@ pub use launch::{Launch, ProbeTimes, Samples};
 pub use manifest::{FORMAT, Manifest, Settings, Skipped};
 pub use name::{BaselineName, InvalidName};
 pub use process::{ProcessRecord, RecordRequest};
+pub use resolve::{InputError, names_in};
+pub use spread::known_spread;
 pub use write::{Existing, PARTIAL_PREFIX};
 
 use std::path::Path;

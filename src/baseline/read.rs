@@ -204,7 +204,7 @@ fn without_line(error: &serde_json::Error) -> String {
 }
 
 /// Reads a file that is not larger than any recording.
-fn read_file(path: &Path, limit_bytes: u64) -> Result<Vec<u8>, BaselineError> {
+pub(super) fn read_file(path: &Path, limit_bytes: u64) -> Result<Vec<u8>, BaselineError> {
     let unreadable = |error| BaselineError::Unreadable {
         path: path.to_owned(),
         error,
