@@ -168,12 +168,14 @@ const GROUPS: [&str; 7] = [
     "cross_stream_reuse",
     "call_latency",
 ];
-const FUNCTIONS: [&str; 24] = [
+const FUNCTIONS: [&str; 29] = [
     "hoisted",
     "stream_ordered",
     "owned_pool",
     "arena",
     "vmm",
+    "alloc",
+    "free",
     "sync",
     "managed",
     "noop",
@@ -183,8 +185,6 @@ const FUNCTIONS: [&str; 24] = [
     "threshold=max",
     "shared_pool",
     "own_pools",
-    "alloc",
-    "free",
     "pool_create",
     "pool_destroy",
     "trim",
@@ -193,6 +193,11 @@ const FUNCTIONS: [&str; 24] = [
     "eager",
     "graph",
     "first",
+    "policy=none",
+    "policy=follow_event",
+    "policy=opportunistic",
+    "policy=internal",
+    "policy=all",
 ];
 
 fn rank(order: &[&str], name: &str) -> usize {

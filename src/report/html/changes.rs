@@ -1,6 +1,6 @@
 //! The benchmarks that changed most, each with its interval on one axis.
 
-use super::format::{change, foreign, microseconds, px, short, undefined};
+use super::format::{change, id, microseconds, px, short, undefined};
 use super::scale::Scale;
 use super::view::{View, verdict_style};
 use crate::stats::{BenchmarkComparison, Effect, Measured, Verdict};
@@ -36,6 +36,7 @@ pub(super) fn section(view: &View) -> Markup {
         @if changed.is_empty() {
             p { "No benchmark has a proven or suspected change." }
         } @else {
+            p.note { "Changes have the host's speed taken out, where it was recorded; times are as they were measured, so that their quotient can be another." }
             (table(view, &changed))
             @if all > ROWS_MAX {
                 p.note { (all - ROWS_MAX) " more: see " a href="#benchmarks" { "all benchmarks" } "." }
@@ -44,7 +45,8 @@ pub(super) fn section(view: &View) -> Markup {
     }
 }
 
-fn rank(verdict: &Verdict) -> Option<u8> {
+/// How far up a verdict belongs; `None`: nothing changed.
+pub(super) fn rank(verdict: &Verdict) -> Option<u8> {
     match verdict {
         Verdict::Regressed => Some(0),
         Verdict::Suspected { .. } => Some(1),
@@ -69,22 +71,22 @@ fn table(view: &View, changed: &[(&BenchmarkComparison, &Measured)]) -> Markup {
     };
     html! {
         div.scroll tabindex="0" role="region" aria-label="Benchmarks that changed most" {
-            table {
+            table.wide {
                 thead { tr {
-                    th scope="col" { "Benchmark" } th scope="col" { "Verdict" } th.n scope="col" { "Change" }
+                    th scope="col" { "Benchmark" } th.n scope="col" { "Change" }
                     th scope="col" { "95 % interval of the change" (axis(&scale)) }
-                    th.n scope="col" { "Base, µs" } th.n scope="col" { "New, µs" }
+                    th.n scope="col" { "Base, µs" } th.n scope="col" { "New, µs" } th scope="col" { "Verdict" }
                 } }
                 tbody {
                     @for (benchmark, measured) in changed {
                         @let style = verdict_style(&benchmark.verdict, Some(measured.effect.ratio));
                         tr {
-                            th.id scope="row" { (foreign(benchmark.id.as_str())) }
-                            td.verdict class=(style.class) { span.mark aria-hidden="true" { (style.sign) } " " (style.name) }
-                            td.n class=(style.class) { (change(measured.effect.ratio)) }
+                            th.id scope="row" { (id(benchmark.id.as_str())) }
+                            td class=(format!("n {}", style.class)) { (change(measured.effect.ratio)) " " span.mark aria-hidden="true" { (style.sign) } }
                             td class=(style.class) { (whisker(&measured.effect, &scale)) }
                             td.n { (time(Some(&view.base), benchmark.id.as_str())) }
                             td.n { (time(view.new.as_ref(), benchmark.id.as_str())) }
+                            td class=(format!("verdict {}", style.class)) { (style.name) }
                         }
                     }
                 }

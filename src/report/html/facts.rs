@@ -20,6 +20,16 @@ pub(super) fn section(view: &View) -> Markup {
         .map(|difference| (difference.what, difference.kind))
         .collect();
     let differing = new.as_ref().map(|new| base.iter().zip(new).filter(|(base, new)| base.1 != new.1).count());
+    let mut rows: Vec<(&'static str, Option<&str>, Option<Option<&str>>)> = base
+        .iter()
+        .enumerate()
+        .map(|(index, (what, value))| {
+            let other = new.as_ref().and_then(|new| new.get(index)).map(|(_, other)| other.as_deref());
+            (*what, value.as_deref(), other)
+        })
+        .collect();
+    let differs = |value: Option<&str>, other: Option<Option<&str>>| other.is_some_and(|other| other != value);
+    rows.sort_by_key(|(_, value, other)| !differs(*value, *other));
     html! {
         h2 #measured { "What was measured" }
         @if let Some(differing) = differing {
@@ -29,9 +39,8 @@ pub(super) fn section(view: &View) -> Markup {
             table.facts {
                 thead { tr { th scope="col" { "Fact" } th scope="col" { "Base" } @if new.is_some() { th scope="col" { "New" } } } }
                 tbody {
-                    @for (index, (what, value)) in base.iter().enumerate() {
-                        @let other = new.as_ref().and_then(|new| new.get(index)).map(|(_, other)| other);
-                        @let differs = other.is_some_and(|other| other != value);
+                    @for (what, value, other) in rows {
+                        @let differs = differs(value, other);
                         tr class=[differs.then_some("differs")] {
                             th scope="row" {
                                 @if differs { "≠ " } (what)
@@ -41,8 +50,8 @@ pub(super) fn section(view: &View) -> Markup {
                                     _ => {}
                                 }
                             }
-                            td.text { (shown(value.as_deref())) }
-                            @if let Some(other) = other { td.text { (shown(other.as_deref())) } }
+                            td.text { (shown(value)) }
+                            @if let Some(other) = other { td.text { (shown(other)) } }
                         }
                     }
                 }

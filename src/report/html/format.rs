@@ -121,6 +121,13 @@ pub(super) fn foreign(text: &str) -> Markup {
     html! { bdi { (plain(text)) } }
 }
 
+/// A benchmark's id, which may be broken after its separators.
+pub(super) fn id(text: &str) -> Markup {
+    let shown = plain(text);
+    let parts = shown.split_inclusive(['/', ',']);
+    html! { bdi { @for part in parts { (part) wbr; } } }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

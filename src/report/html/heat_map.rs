@@ -10,6 +10,13 @@ use maud::{Markup, html};
 
 /// Shares from which a change has the next stronger colour.
 const CHANGE_STEPS: [f64; 3] = [0.03, 0.06, 0.12];
+/// The ends and the middles of the colours of changes, in words.
+const CHANGE_LEGEND: [(&str, &str, &str); 4] = [
+    ("f4", "▼", "faster by 12 % or more"),
+    ("f2", "▼", "faster by 3 %"),
+    ("s2", "▲", "slower by 3 %"),
+    ("s4", "▲", "slower by 12 % or more"),
+];
 /// Ratios to the hoisted baseline from which a cost has the next stronger colour.
 const COST_STEPS: [f64; 5] = [1.05, 1.25, 2.0, 5.0, 20.0];
 
@@ -20,10 +27,9 @@ pub(super) fn change_section(view: &View) -> Markup {
     }
     html! {
         h2 #change { "Change by strategy and size" }
-        p.note { "A coloured cell has a verdict. A grey number is a difference that these launches cannot tell from none." }
+        p.note { "A coloured cell has changed. A grey number has not, or not by more than these launches can tell." }
         ul.legend aria-label="Colours" {
-            @for (class, text) in [("f4", "▼"), ("f2", "▼")] { li { span.key class=(class) { (text) } @if class == "f4" { "faster by 12 % or more" } @else { "faster by 3 %" } } }
-            @for (class, text) in [("s2", "▲"), ("s4", "▲")] { li { span.key class=(class) { (text) } @if class == "s4" { "slower by 12 % or more" } @else { "slower by 3 %" } } }
+            @for (class, sign, words) in CHANGE_LEGEND { li { span class=(format!("key {class}")) { (sign) } (words) } }
             li { span.key.s1.doubt { "?" } "suspected" }
             li { span.key { "=" } "equivalent" }
         }
@@ -55,7 +61,7 @@ fn change_cell(benchmark: &BenchmarkComparison) -> Markup {
     let (class, sign) = match benchmark.verdict {
         Verdict::Regressed | Verdict::Improved => (format!("{}{}", hue(effect), step(effect)), style.sign),
         Verdict::Suspected { .. } => (format!("{}1 doubt", hue(effect)), style.sign),
-        Verdict::Equivalent => (String::new(), style.sign),
+        Verdict::Equivalent => (String::from("quiet"), style.sign),
         _ => (String::from("quiet"), ""),
     };
     html! { td class=(class) title=(title) { (change(effect)) @if !sign.is_empty() { " " span aria-hidden="true" { (sign) } } } }
@@ -89,7 +95,7 @@ pub(super) fn cost_section(view: &View) -> Markup {
         } @else {
             ul.legend aria-label="Colours" {
                 @for (index, from) in COST_STEPS.iter().enumerate() {
-                    li { span.key class=(format!("c{}", index + 1)) { "×" } "from " (ratio(*from)) }
+                    li { span class=(format!("key c{}", index + 1)) { "×" } "from " (ratio(*from)) }
                 }
             }
             div.charts { @for group in with_baseline { (cost_table(view, group)) } }

@@ -1,7 +1,7 @@
 //! The launches of one benchmark as a small picture: in the order of time, the base left, the new side right.
 
 use super::super::timings::{LaunchTime, Timing};
-use super::format::{microseconds, px};
+use super::format::{microseconds, px, undefined};
 use super::scale::Scale;
 use maud::{Markup, html};
 
@@ -22,7 +22,7 @@ pub(super) fn picture(base: Option<&Timing>, new: Option<&Timing>) -> Markup {
         .flatten()
         .collect();
     let Some(scale) = scale(&sides) else {
-        return html! {};
+        return undefined("no launch has a time");
     };
     let slots: usize = sides.iter().map(|(side, _)| side.launches.len()).sum();
     let gaps = GAP * (sides.len() as f64 - 1.0);
@@ -60,6 +60,9 @@ fn scale(sides: &[(&Timing, &str)]) -> Option<Scale> {
             low = low.min(launch.fast_ns);
             high = high.max(launch.fast_ns.min(middle * SLOW));
         }
+    }
+    if sides.is_empty() {
+        return None;
     }
     let missing = (1.0 + SPAN_MIN) / (high / low);
     if missing > 1.0 {

@@ -6,20 +6,22 @@
 
 use super::super::timings::{Group, Timing, value_bytes};
 use super::format::{foreign, microseconds, plain, px, tick_microseconds};
-use super::scale::{Scale, apart};
+use super::scale::{Scale, apart, spaced};
 use super::view::View;
 use maud::{Markup, html};
 
 const WIDTH: f64 = 368.0;
 const HEIGHT: f64 = 330.0;
 const LEFT: f64 = 44.0;
-const RIGHT: f64 = 100.0;
 const TOP: f64 = 8.0;
-const BOTTOM: f64 = 34.0;
+const BOTTOM: f64 = 24.0;
 /// Labels are this far apart at least.
 const LABEL_GAP: f64 = 14.0;
-/// Longest label that fits beside the lines.
-const LABEL_CHARACTERS_MAX: usize = 15;
+/// Longest label, and what a character of one takes, generously.
+const LABEL_CHARACTERS_MAX: usize = 20;
+const CHARACTER: f64 = 7.2;
+/// Sizes that stand closer are not both named.
+const TICK_GAP: f64 = 40.0;
 /// Colours that the style sheet has.
 const COLOURS: usize = 8;
 
@@ -52,6 +54,8 @@ struct Line<'a> {
     class: String,
     /// Size in bytes and time.
     points: Vec<(f64, &'a Timing)>,
+    /// Another line of the picture has the colour already.
+    second: bool,
     base: Vec<(f64, f64)>,
 }
 
@@ -78,9 +82,13 @@ fn lines<'a>(view: &'a View, group: &'a Group) -> Vec<Line<'a>> {
             let base = view.beside()?.timings.median_ns(&group.name, function, value)?;
             Some((size_bytes, base))
         };
+        let colour_of = |function: &str, index: usize| colour(function).unwrap_or(1 + index % (COLOURS - 1));
+        let own = colour_of(function, index);
+        let earlier = group.functions[..index].iter().enumerate();
         Line {
+            second: earlier.into_iter().any(|(index, function)| colour_of(function, index) == own),
             function,
-            class: format!("k{}", colour(function).unwrap_or(1 + index % (COLOURS - 1))),
+            class: format!("k{own}"),
             points: sizes.iter().filter_map(at).collect(),
             base: sizes.iter().filter_map(before).collect(),
         }
@@ -99,7 +107,9 @@ fn picture(view: &View, group: &Group) -> Option<Markup> {
     let sizes = lines.iter().flat_map(|line| line.points.iter().map(|(size, _)| *size));
     let y = Scale::logarithmic(times, (HEIGHT - BOTTOM, TOP))?;
     let (low, high) = sizes.fold((f64::INFINITY, 0.0_f64), |(low, high), size| (low.min(size), high.max(size)));
-    let x = Scale::logarithmic_between((low, high), (LEFT + 6.0, WIDTH - RIGHT));
+    let longest = lines.iter().map(|line| shortened(line.function).chars().count()).max().unwrap_or(0);
+    let right = WIDTH - longest as f64 * CHARACTER - 14.0;
+    let x = Scale::logarithmic_between((low, high), (LEFT + 6.0, right));
     let what = format!(
         "Time against size in {}: {}",
         plain(&group.name),
@@ -107,11 +117,11 @@ fn picture(view: &View, group: &Group) -> Option<Markup> {
     );
     Some(html! {
         figure {
-            h3 { (foreign(&group.name)) }
+            h3 { (foreign(&group.name)) span.quiet { ", µs" } }
             svg width=(WIDTH) height=(HEIGHT) viewBox=(format!("0 0 {WIDTH} {HEIGHT}")) role="img" aria-label=(what) {
-                (axes(group, &x, &y))
+                (axes(group, right, &x, &y))
                 @for line in &lines { (drawn(line, &x, &y)) }
-                (labels(&lines, &x, &y))
+                (labels(&lines, right, &x, &y))
             }
         }
     })
@@ -130,21 +140,22 @@ fn described(line: &Line) -> String {
     })
 }
 
-fn axes(group: &Group, x: &Scale, y: &Scale) -> Markup {
+fn axes(group: &Group, right: f64, x: &Scale, y: &Scale) -> Markup {
     let sizes = group.values.iter().filter_map(|value| Some((value_bytes(value)? as f64, value)));
-    let shown: Vec<(f64, &String)> = sizes.filter(|(size, _)| *size > 0.0).collect();
-    let wanted: Vec<f64> = shown.iter().map(|(size, _)| x.place(*size)).collect();
+    let places: Vec<(f64, &String)> =
+        sizes.filter(|(size, _)| *size > 0.0).map(|(size, name)| (x.place(size), name)).collect();
+    let named = spaced(&places.iter().map(|(place, _)| *place).collect::<Vec<_>>(), TICK_GAP);
     html! {
         @for tick in y.ticks(8) {
-            line.grid x1=(LEFT) x2=(px(WIDTH - RIGHT + 6.0)) y1=(px(y.place(tick))) y2=(px(y.place(tick))) {}
+            line.grid x1=(LEFT) x2=(px(right + 6.0)) y1=(px(y.place(tick))) y2=(px(y.place(tick))) {}
             text.axis x=(px(LEFT - 6.0)) y=(px(y.place(tick) + 4.0)) text-anchor="end" { (tick_microseconds(tick)) }
         }
-        @for ((_, name), place) in shown.iter().zip(&wanted) {
+        @for (index, (place, name)) in places.iter().enumerate() {
             line.grid x1=(px(*place)) x2=(px(*place)) y1=(px(HEIGHT - BOTTOM)) y2=(px(HEIGHT - BOTTOM + 4.0)) {}
-            text.axis x=(px(*place)) y=(px(HEIGHT - BOTTOM + 17.0)) text-anchor="middle" { (plain(name)) }
+            @if named.contains(&index) {
+                text.axis x=(px(*place)) y=(px(HEIGHT - BOTTOM + 17.0)) text-anchor="middle" { (plain(name)) }
+            }
         }
-        text.axis x=(LEFT) y=(px(HEIGHT - 3.0)) { "size" }
-        text.axis x="0" y=(px(TOP + 2.0)) { "µs" }
     }
 }
 
@@ -165,7 +176,7 @@ fn drawn(line: &Line, x: &Scale, y: &Scale) -> Markup {
                 @if let Some((lower, upper)) = timing.interval_ns {
                     line.bar x1=(px(place)) x2=(px(place)) y1=(px(y.place(lower))) y2=(px(y.place(upper))) {}
                 }
-                circle.dot cx=(px(place)) cy=(px(y.place(timing.median_ns))) r="3" {
+                circle class=(if line.second { "hollow" } else { "dot" }) cx=(px(place)) cy=(px(y.place(timing.median_ns))) r="3" {
                     title { (plain(line.function)) ": " (microseconds(timing.median_ns)) " µs" }
                 }
             }
@@ -173,7 +184,7 @@ fn drawn(line: &Line, x: &Scale, y: &Scale) -> Markup {
     }
 }
 
-fn labels(lines: &[Line], x: &Scale, y: &Scale) -> Markup {
+fn labels(lines: &[Line], right: f64, x: &Scale, y: &Scale) -> Markup {
     let ends: Vec<(f64, f64)> = lines
         .iter()
         .filter_map(|line| line.points.last())
@@ -184,8 +195,8 @@ fn labels(lines: &[Line], x: &Scale, y: &Scale) -> Markup {
     html! {
         @for ((line, end), place) in lines.iter().zip(&ends).zip(places) {
             g class=(line.class) {
-                path.leader d=(format!("M{} {}L{} {}", px(end.0 + 4.0), px(end.1), px(WIDTH - RIGHT + 10.0), px(place))) {}
-                text.name x=(px(WIDTH - RIGHT + 13.0)) y=(px(place + 4.0)) { (shortened(line.function)) }
+                path.leader d=(format!("M{} {}L{} {}", px(end.0 + 4.0), px(end.1), px(right + 10.0), px(place))) {}
+                text.name x=(px(right + 13.0)) y=(px(place + 4.0)) { (shortened(line.function)) }
             }
         }
     }

@@ -60,11 +60,6 @@ impl Scale {
         self.range.0 + share * (self.range.1 - self.range.0)
     }
 
-    /// Returns whether a number lies outside the axis.
-    pub fn is_outside(&self, number: f64) -> bool {
-        number < self.domain.0 || number > self.domain.1
-    }
-
     /// Returns at most `most` round numbers on the axis, ascending.
     pub fn ticks(&self, most: usize) -> Vec<f64> {
         if self.logarithmic {
@@ -178,6 +173,23 @@ pub(super) fn apart(places: &[f64], gap: f64, (low, high): (f64, f64)) -> Vec<f6
     moved
 }
 
+/// Returns which of these ascending places are at least `gap` from each other: the last always, and from the
+/// first on as many as leave it room.
+pub(super) fn spaced(places: &[f64], gap: f64) -> Vec<usize> {
+    let Some((&last, others)) = places.split_last() else {
+        return Vec::new();
+    };
+    let mut kept: Vec<usize> = Vec::new();
+    for (index, place) in others.iter().enumerate() {
+        let before = kept.last().map_or(f64::NEG_INFINITY, |&index| places[index]);
+        if place - before >= gap && last - place >= gap {
+            kept.push(index);
+        }
+    }
+    kept.push(others.len());
+    kept
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -189,7 +201,6 @@ mod tests {
         assert_eq!(scale.domain, (2.0, 100.0));
         assert!((scale.place(200_f64.sqrt()) - 50.0).abs() < 1e-9);
         assert_eq!(scale.place(1.0), 0.0);
-        assert!(scale.is_outside(1.0) && !scale.is_outside(2.0));
     }
 
     #[test]
@@ -215,6 +226,14 @@ mod tests {
         assert_eq!(Scale::linear((0.0, 880.0), (0.0, 1.0)).ticks(5), [0.0, 200.0, 400.0, 600.0, 800.0]);
         assert_eq!(Scale::linear((-3.0, 3.0), (0.0, 1.0)).ticks(3), [-2.0, 0.0, 2.0]);
         assert_eq!(Scale::linear((0.0, 0.0), (0.0, 1.0)).ticks(3), [0.0; 0]);
+    }
+
+    #[test]
+    fn the_last_place_is_kept_and_none_is_too_close() {
+        // 30 is too close to 0, 90 too close to the last.
+        assert_eq!(spaced(&[0.0, 30.0, 50.0, 90.0, 100.0], 40.0), [0, 2, 4]);
+        assert_eq!(spaced(&[0.0, 10.0], 40.0), [1]);
+        assert_eq!(spaced(&[], 40.0), [0; 0]);
     }
 
     #[test]

@@ -90,7 +90,9 @@ pub(super) fn section(view: &View) -> Markup {
                     th.n scope="col" { "sum, µs" }
                     th scope="col" { (axis(&scale)) }
                 } }
-                tbody { @for bar in &bars { (row(bar, &scale)) } }
+                @for bars in bars.chunk_by(|a, b| a.value == b.value) {
+                    tbody { @for (index, bar) in bars.iter().enumerate() { (row(bar, (index == 0).then_some(bars.len()), &scale)) } }
+                }
             }
         }
     }
@@ -107,12 +109,13 @@ fn axis(scale: &Scale) -> Markup {
     }
 }
 
-fn row(bar: &Bar, scale: &Scale) -> Markup {
+/// The first row of a size names it for `rows` rows.
+fn row(bar: &Bar, rows: Option<usize>, scale: &Scale) -> Markup {
     let time = |time_ns: Option<f64>| time_ns.map_or_else(|| undefined("not measured"), |time_ns| html! { (microseconds(time_ns)) });
     html! {
         tr {
-            th scope="row" { (foreign(&bar.value)) }
-            td { (bar.memory) }
+            @if let Some(rows) = rows { th scope="rowgroup" rowspan=(rows) { (foreign(&bar.value)) } }
+            th scope="row" { (bar.memory) }
             td.n { (time(bar.calls[0])) } td.n { (time(bar.calls[1])) }
             td.n { @if bar.synchronises { (time(bar.calls[2])) } @else { (undefined("no synchronise is needed")) } }
             td.n.strong { @match bar.total_ns() { Some(sum) => (microseconds(sum)), None => (undefined("a call was not measured")) } }

@@ -119,7 +119,7 @@ pub(super) fn counts(view: &View) -> Markup {
         ul.counts aria-label="Verdicts" {
             @for (count, name, sign, class) in counts {
                 li class=[(count == 0).then_some("zero")] {
-                    a class=(class) href="#benchmarks" data-verdict=(name) { b { (count) } span.mark aria-hidden="true" { (sign) } (name) }
+                    a class=(class) href="#benchmarks" data-verdict=(name) { b { (count) } span.mark aria-hidden="true" { (sign) } " " (name) }
                 }
             }
         }
@@ -135,18 +135,16 @@ pub(super) fn findings(view: &View) -> Markup {
     let doubts = doubts(compared);
     html! {
         @if comparison.common_shift.is_some_and(|shift| shift.declared) || !comparison.findings.is_empty() || !comparison.renamings.is_empty() {
-            h2 #findings { "Findings" }
-            ul.list {
+            section.lead aria-label="Findings" { ul.list {
                 @if let Some(shift) = comparison.common_shift.filter(|shift| shift.declared) { (common_shift(&shift)) }
                 @for found in &comparison.findings { (finding(found)) }
                 @for renaming in &comparison.renamings {
                     li { "Probably renamed: " (foreign(&renaming.from.to_string())) " is now " (foreign(&renaming.to.label)) " (" (counted(renaming.benchmarks, "benchmark", "benchmarks")) ")" }
                 }
-            }
+            } }
         }
         @if !doubts.is_empty() {
-            h2 #doubts { "Doubts" }
-            ul.list { @for doubt in doubts { li { (foreign(&doubt)) } } }
+            section.doubts { h2 { "Doubts" } ul.list { @for doubt in doubts { li { (foreign(&doubt)) } } } }
         }
     }
 }

@@ -14,7 +14,8 @@ pub(super) fn section(view: &View) -> Markup {
         p.note {
             "Times are medians over launches, µs per iteration. The picture has a dot a launch, in the order of time, with the median as a line"
             @if view.compared.is_some() { ": the base in grey, then the new side in blue, on one logarithmic axis" }
-            "; launches more than 25 % above the median are drawn on its upper edge, thin lines part sessions."
+            "; launches more than 25 % above the median are drawn on its upper edge, and thin lines part sessions."
+            @if view.compared.is_some() { " Changes have the host's speed taken out, where it was recorded; times are as they were measured." }
         }
         div.controls.scripted {
             label for="filter" { "Filter by id" input #filter type="search" autocomplete="off" placeholder="sync 1MiB"; }
@@ -22,20 +23,31 @@ pub(super) fn section(view: &View) -> Markup {
             span.note #shown aria-live="polite" {}
         }
         div.scroll tabindex="0" role="region" aria-label="All benchmarks" {
-            table.all #all {
+            table.all.wide #all {
                 @match view.compared {
                     Some(compared) => {
                         (headings(&COMPARED))
-                        tbody { @for benchmark in &compared.comparison.benchmarks { (compared_row(view, benchmark)) } }
+                        tbody { @for benchmark in ordered(view, &compared.comparison.benchmarks) { (compared_row(view, benchmark)) } }
                     }
                     None => {
                         (headings(&ALONE))
-                        tbody { @for id in view.base.timings.ids() { (row(view, id)) } }
+                        tbody { @for id in &view.ids { (row(view, id)) } }
                     }
                 }
             }
         }
     }
+}
+
+/// What changed first, then in the order of the suite: the order of a table that nobody sorts.
+fn ordered<'a>(view: &View, benchmarks: &'a [BenchmarkComparison]) -> Vec<&'a BenchmarkComparison> {
+    let places: BTreeMap<&str, usize> = view.ids.iter().map(String::as_str).zip(0..).collect();
+    let mut benchmarks: Vec<&BenchmarkComparison> = benchmarks.iter().collect();
+    benchmarks.sort_by_key(|benchmark| {
+        let rank = super::changes::rank(&benchmark.verdict).unwrap_or(u8::MAX);
+        (rank, places.get(benchmark.id.as_str()).copied().unwrap_or(usize::MAX))
+    });
+    benchmarks
 }
 
 fn verdicts() -> Markup {
@@ -128,8 +140,8 @@ fn compared_row(view: &View, benchmark: &BenchmarkComparison) -> Markup {
     let timing = |side: usize| view.sides().nth(side).and_then(|side| side.timings.get(id));
     html! {
         tr data-verdict=(style.name) {
-            th.id scope="row" { (foreign(id)) }
-            td.verdict class=(style.class) title=[why(&benchmark.verdict)] { span.mark aria-hidden="true" { (style.sign) } " " (style.name) }
+            th.id scope="row" { (super::format::id(id)) }
+            td class=(format!("verdict {}", style.class)) title=[why(&benchmark.verdict)] { span.mark aria-hidden="true" { (style.sign) } " " (style.name) }
             (effect_cells(measured, style.class))
             (time_cell(view, 0, id)) (time_cell(view, 1, id)) (cost_cell(view, id))
             td { (launches::picture(timing(0), timing(1))) }
@@ -203,7 +215,7 @@ fn row(view: &View, id: &str) -> Markup {
     );
     html! {
         tr {
-            th.id scope="row" { (foreign(id)) }
+            th.id scope="row" { (super::format::id(id)) }
             (time_cell(view, 0, id))
             (number(interval.map(|(lower, upper)| upper / lower), "", &shown))
             (cost_cell(view, id))
@@ -236,7 +248,7 @@ pub(super) fn skips(view: &View) -> Markup {
                 thead { tr { th scope="col" { "Benchmark" } @if view.new.is_some() { th scope="col" { "Side" } } th scope="col" { "Reason" } } }
                 tbody { @for ((id, reason), sides) in &reasons {
                     tr {
-                        th.id scope="row" { (foreign(id)) }
+                        th.id scope="row" { (super::format::id(id)) }
                         @if view.new.is_some() { td { (sides.iter().copied().collect::<Vec<_>>().join(", ")) } }
                         td.text { (foreign(reason)) }
                     }

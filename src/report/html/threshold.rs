@@ -6,13 +6,13 @@ use super::view::{SideView, View};
 use maud::{Markup, html};
 
 const GROUP: &str = "release_threshold";
-const WIDTH: f64 = 368.0;
+const WIDTH: f64 = 276.0;
 const ROW: f64 = 24.0;
 const TOP: f64 = 22.0;
-const LEFT: f64 = 62.0;
+const LEFT: f64 = 60.0;
 /// Where the axis of times ends, and where that of bytes begins and ends.
-const TIMES: (f64, f64) = (LEFT + 6.0, 208.0);
-const BYTES: (f64, f64) = (262.0, 318.0);
+const TIMES: (f64, f64) = (LEFT + 6.0, 142.0);
+const BYTES: (f64, f64) = (196.0, 224.0);
 
 /// One threshold at one size.
 struct Row<'a> {
@@ -77,14 +77,14 @@ fn panel(value: &str, rows: &[Row], hoisted_ns: Option<f64>, times: &Scale, held
     let words = rows.iter().map(described).collect::<Vec<_>>().join("; ");
     html! {
         figure {
-            h3 { (foreign(value)) }
+            h3 { (foreign(value)) span.quiet { ", µs" } }
             svg width=(WIDTH) height=(height) viewBox=(format!("0 0 {WIDTH} {height}")) role="img" aria-label=(format!("{}: {words}", plain(value))) {
                 @for tick in times.ticks(4) {
                     line.grid x1=(px(times.place(tick))) x2=(px(times.place(tick))) y1=(TOP - 4.0) y2=(height) {}
                     text.axis x=(px(times.place(tick))) y="12" text-anchor="middle" { (tick_microseconds(tick)) }
                 }
                 text.axis x="0" y="12" { "threshold" }
-                text.axis x=(px(BYTES.0 - 10.0)) y="12" { "held" }
+                text.axis x=(px(BYTES.0)) y="12" { "bytes held" }
                 @if let Some(hoisted_ns) = hoisted_ns {
                     line.reference x1=(px(times.place(hoisted_ns))) x2=(px(times.place(hoisted_ns))) y1=(TOP - 4.0) y2=(height) { title { "hoisted: " (microseconds(hoisted_ns)) " µs" } }
                 }
@@ -114,7 +114,7 @@ fn drawn(row: &Row, y: f64, times: &Scale, held: Option<&Scale>) -> Markup {
             text x="0" y=(px(y + 4.0)) { (plain(name)) }
             @if let Some(base_ns) = row.base_ns { circle.hollow cx=(px(times.place(base_ns))) cy=(px(y)) r="4" { title { "base: " (microseconds(base_ns)) " µs" } } }
             circle.dot cx=(px(place)) cy=(px(y)) r="4.5" { title { (described(row)) } }
-            @if let Some(cost) = row.cost { text.muted x=(px(TIMES.1 + 40.0)) y=(px(y + 4.0)) text-anchor="end" { (ratio(cost)) } }
+            @if let Some(cost) = row.cost { text.muted x=(px(BYTES.0 - 8.0)) y=(px(y + 4.0)) text-anchor="end" { (ratio(cost)) } }
             @match (row.held_bytes, held) {
                 (Some(bytes_held), scale) => {
                     @let end = scale.map_or(BYTES.0, |scale| scale.place(bytes_held as f64));

@@ -1,6 +1,6 @@
 //! What the sections of the page share: both sides' times, and the verdicts by id.
 
-use super::super::timings::{Group, Timings, groups};
+use super::super::timings::{Group, Place, Timings, groups};
 use crate::report::{Compared, SideSummary};
 use crate::stats::{BenchmarkComparison, Calibration, Side, Verdict};
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,6 +21,8 @@ pub(super) struct View<'a> {
     pub commands: &'a [String],
     /// The workloads of either side.
     pub groups: Vec<Group>,
+    /// Every id with a time, in the order of the suite; those that name no place last.
+    pub ids: Vec<String>,
     pub by_id: BTreeMap<&'a str, &'a BenchmarkComparison>,
 }
 
@@ -44,10 +46,17 @@ impl<'a> View<'a> {
             .flatten()
             .flat_map(|side| side.timings.ids())
             .collect();
-        let groups = groups(ids.into_iter());
+        let groups = groups(ids.iter().copied());
+        let places = groups.iter().flat_map(|group| {
+            let of_function = move |function| group.values.iter().map(move |value| format!("{}/{function}/{value}", group.name));
+            group.functions.iter().flat_map(of_function)
+        });
+        let mut ordered: Vec<String> = places.filter(|id| ids.contains(id.as_str())).collect();
+        ordered.extend(ids.iter().filter(|id| Place::of(id).is_none()).map(|id| (*id).to_owned()));
         let benchmarks = compared.iter().flat_map(|compared| &compared.comparison.benchmarks);
         View {
             by_id: benchmarks.map(|benchmark| (benchmark.id.as_str(), benchmark)).collect(),
+            ids: ordered,
             base,
             new,
             compared,
