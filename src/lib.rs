@@ -16,6 +16,7 @@ pub mod measure;
 pub mod observation;
 pub mod report;
 pub mod run_record;
+pub mod slug;
 pub mod stats;
 pub mod strategy;
 pub mod suite;

@@ -80,7 +80,7 @@ impl Baseline {
     }
 }
 
-fn write_synced(path: &Path, bytes: &[u8]) -> io::Result<()> {
+pub(super) fn write_synced(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut file = File::create_new(path)?;
     file.write_all(bytes)?;
     file.sync_all()
@@ -88,7 +88,7 @@ fn write_synced(path: &Path, bytes: &[u8]) -> io::Result<()> {
 
 /// One rename puts the folder in its place; one that was there is exchanged with it, so that at no
 /// moment there is none.
-fn put_in_place(partial: &Path, folder: &Path, existing: Existing) -> io::Result<()> {
+pub(super) fn put_in_place(partial: &Path, folder: &Path, existing: Existing) -> io::Result<()> {
     let flags = if existing == Existing::Replace && folder.exists() {
         RenameFlags::EXCHANGE
     } else {

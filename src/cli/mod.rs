@@ -1,7 +1,12 @@
 //! The command line: one file a subcommand.
 
 mod api_summary;
+mod calibrate;
+mod compare;
 mod doctor;
+mod install;
+mod list;
+mod output;
 mod trace;
 
 use clap::{Parser, Subcommand};
@@ -29,6 +34,14 @@ enum Command {
     ///
     /// The call log is on, so these are not the times that the benchmarks measure.
     ApiSummary(api_summary::Arguments),
+    /// Says what changed between two recordings of the benchmarks.
+    Compare(compare::Arguments),
+    /// Says how often the comparison would raise a false alarm on a baseline's own noise, and what it can find.
+    Calibrate(calibrate::Arguments),
+    /// Lists the baselines.
+    List(list::Arguments),
+    /// Makes a baseline available to `cargo bench -- --baseline NAME` and critcmp.
+    Install(install::Arguments),
     /// Says what an allocation trace holds.
     Trace(trace::Arguments),
 }
@@ -38,6 +51,10 @@ pub(crate) fn run() -> ExitCode {
     match Arguments::parse().command {
         Command::Doctor => doctor::run(),
         Command::ApiSummary(arguments) => api_summary::run(&arguments),
+        Command::Compare(arguments) => compare::run(&arguments),
+        Command::Calibrate(arguments) => calibrate::run(&arguments),
+        Command::List(arguments) => list::run(&arguments),
+        Command::Install(arguments) => install::run(&arguments),
         Command::Trace(arguments) => trace::run(&arguments),
     }
 }

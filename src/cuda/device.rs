@@ -141,7 +141,7 @@ impl Device {
     /// The name as a folder: lower case, everything but letters and digits a dash (`nvidia-h200`).
     #[must_use]
     pub fn slug(&self) -> String {
-        slug(&self.inner.name)
+        crate::slug::slug(&self.inner.name)
     }
 
     /// The device's UUID as nvidia-smi prints it: `GPU-` and 32 hexadecimal digits in five groups.
@@ -267,25 +267,6 @@ fn parse_choice(text: &str) -> std::result::Result<DeviceChoice, OpenError> {
     }
 }
 
-fn slug(name: &str) -> String {
-    let dashed: String = name
-        .chars()
-        .map(|letter| {
-            if letter.is_ascii_alphanumeric() {
-                letter.to_ascii_lowercase()
-            } else {
-                '-'
-            }
-        })
-        .collect();
-    let parts: Vec<&str> = dashed.split('-').filter(|part| !part.is_empty()).collect();
-    if parts.is_empty() {
-        String::from("unnamed")
-    } else {
-        parts.join("-")
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -301,13 +282,5 @@ mod tests {
                 format!("POOLBENCH_DEVICE={wrong} is not a device; write auto, cuda:N (for example cuda:0) or host")
             );
         }
-    }
-
-    #[test]
-    fn slugs_are_safe_folder_names() {
-        assert_eq!(slug("NVIDIA H200"), "nvidia-h200");
-        assert_eq!(slug("Tesla T4 (rev. 2)"), "tesla-t4-rev-2");
-        assert_eq!(slug("../<script>"), "script");
-        assert_eq!(slug("///"), "unnamed");
     }
 }

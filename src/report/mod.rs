@@ -1,11 +1,13 @@
 //! Tables for people, and the same for programs.
 
 mod api_summary;
+mod ascii_json;
 mod break_even;
+mod calibration;
 mod call_times;
 mod comparison;
 mod html;
-mod note;
+mod inventory;
 mod printable;
 mod replay;
 mod table;
@@ -13,10 +15,14 @@ mod timings;
 
 pub use api_summary::{api_summary_json, api_summary_table};
 pub use break_even::{BreakEven, Point, break_even, break_even_lines, points};
+pub use calibration::{CalibrationReport, TooFewLaunches, calibration_json, calibration_text};
 pub use call_times::call_times_table;
-pub use comparison::{CompareRequest, Compared, Conclusion, Incomparable, SideSummary};
+pub use comparison::{
+    COMMENT_BYTES_MAX, CompareRequest, Compared, Conclusion, Incomparable, Note, SideSummary, Which, class_name,
+    comparison_json, comparison_markdown, comparison_text, verdict_name, verdict_reason,
+};
 pub use html::HtmlReport;
-pub use note::{Note, Which};
+pub use inventory::{inventory_json, inventory_text};
 pub use printable::Printable;
 pub use replay::REPLAY_COLUMNS;
 pub use table::{Column, comparison_table};

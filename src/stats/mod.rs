@@ -8,6 +8,7 @@
 
 mod adjustment;
 mod benchmark_id;
+mod bootstrap;
 mod calibration;
 mod common_shift;
 mod comparison;
@@ -30,6 +31,7 @@ mod warning;
 
 pub use adjustment::ProbeSlope;
 pub use benchmark_id::{Axis, AxisLabel, BenchmarkId};
+pub use bootstrap::{BootstrapEstimate, bootstrap, quantile_of_sorted};
 pub use calibration::{
     BenchmarkCalibration, Calibration, CalibrationPlan, PowerEstimate, PowerPlan, Proportion, calibrate, estimate_power,
 };

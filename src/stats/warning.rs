@@ -57,7 +57,8 @@ impl fmt::Display for Warning {
         match self {
             Self::FewLaunches { launches, needed } => write!(
                 f,
-                "{launches} launches a side: a single change cannot be declared below {needed}"
+                "{launches} launch{} a side: a single change cannot be declared below {needed}",
+                if *launches == 1 { "" } else { "es" }
             ),
             Self::UnequalLaunches { benchmarks } => write!(
                 f,

@@ -1,7 +1,7 @@
 //! Doubts about the inputs of a comparison, as data.
 
-use super::Printable;
 use crate::baseline::{Difference, DifferenceKind, Input, InputKind};
+use crate::report::Printable;
 use crate::stats::Comparison;
 use std::fmt;
 

@@ -1,6 +1,18 @@
 //! One value from which every form of a comparison is made: text, Markdown, JSON, HTML.
 
-use super::note::Note;
+mod json;
+mod markdown;
+mod note;
+mod rows;
+mod text;
+mod words;
+
+pub use json::{class_name, comparison_json};
+pub use markdown::{COMMENT_BYTES_MAX, comparison_markdown};
+pub use note::{Note, Which};
+pub use text::comparison_text;
+pub use words::{verdict_name, verdict_reason};
+
 use crate::baseline::{
     Difference, DifferenceKind, Input, InputKind, KnownSpread, LeftOut, Settings, environment_differences,
     settings_differences,

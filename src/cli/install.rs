@@ -1,0 +1,55 @@
+//! `poolbench install`: a baseline for `cargo bench -- --baseline NAME` and critcmp.
+
+use super::output::{failed, print};
+use poolbench::baseline::{Baseline, BaselineName, Existing, FOLDER, InputError, criterion_home, folder_of, names_in};
+use poolbench::slug::slug;
+use std::path::Path;
+use std::process::ExitCode;
+
+#[derive(Debug, clap::Args)]
+pub(super) struct Arguments {
+    /// A baseline in criterion-baselines. Criterion knows it by the same name.
+    name: String,
+    /// Write over a baseline of this name that Criterion recorded.
+    #[arg(long)]
+    replace: bool,
+}
+
+pub(super) fn run(arguments: &Arguments) -> ExitCode {
+    match install(arguments).and_then(|text| print(&text)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => failed(&message),
+    }
+}
+
+fn install(arguments: &Arguments) -> Result<String, String> {
+    let name: BaselineName = arguments
+        .name
+        .parse()
+        .map_err(|error: poolbench::baseline::InvalidName| error.to_string())?;
+    let baselines = Path::new(FOLDER);
+    let folder = folder_of(baselines, &name);
+    if !folder.is_dir() {
+        let error = InputError::NoSuchName {
+            name: name.to_string(),
+            baselines: baselines.to_owned(),
+            there: names_in(baselines),
+        };
+        return Err(error.to_string());
+    }
+    let baseline = Baseline::read(&folder).map_err(|error| error.to_string())?;
+    let home = criterion_home::folder(&slug(&baseline.manifest.environment.device.name));
+    let existing = if arguments.replace {
+        Existing::Replace
+    } else {
+        Existing::Keep
+    };
+    let count = baseline
+        .install(&home, &name, existing)
+        .map_err(|error| error.to_string())?;
+    Ok(format!(
+        "{count} benchmarks of {} launches in {}; compare with cargo bench -- --baseline-lenient {name}\n",
+        baseline.launches.len(),
+        home.display()
+    ))
+}

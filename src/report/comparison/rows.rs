@@ -1,0 +1,149 @@
+//! The rows of a comparison's tables, which text and Markdown share.
+
+use super::Compared;
+use super::words::{change, share, verdict_name, verdict_reason};
+use crate::report::table::microseconds;
+use crate::stats::{BenchmarkComparison, BenchmarkId, Side, Verdict, Warning};
+use std::collections::BTreeSet;
+
+/// The headings of a row's cells.
+pub(super) const HEADINGS: [&str; 9] = [
+    "verdict",
+    "benchmark",
+    "base µs",
+    "new µs",
+    "new/base",
+    "95 % interval",
+    "q",
+    "detectable",
+    "note",
+];
+/// Cells that hold numbers.
+pub(super) const NUMBERS: std::ops::Range<usize> = 2..8;
+
+/// A benchmark's row. The id is as the input gave it; the other cells are ready to be shown.
+#[derive(Clone, Debug)]
+pub(super) struct Row<'a> {
+    pub id: &'a str,
+    pub verdict: &'static str,
+    /// Times, ratio, interval, q, detectable effect.
+    pub numbers: [String; 6],
+    pub note: String,
+}
+
+/// What a reader looks at first.
+pub(super) fn is_changed(verdict: &Verdict) -> bool {
+    matches!(
+        verdict,
+        Verdict::Regressed | Verdict::Improved | Verdict::Suspected { .. }
+    )
+}
+
+/// The changed benchmarks: regressed, improved, suspected, the largest change first.
+pub(super) fn changed_rows(compared: &Compared) -> Vec<Row<'_>> {
+    let rank = |verdict: &Verdict| match verdict {
+        Verdict::Regressed => 0,
+        Verdict::Improved => 1,
+        _ => 2,
+    };
+    let size = |benchmark: &BenchmarkComparison| {
+        let measured = benchmark.measured.as_ref();
+        measured.map_or(0.0, |measured| measured.effect.ratio.ln().abs())
+    };
+    let mut changed: Vec<&BenchmarkComparison> = compared
+        .comparison
+        .benchmarks
+        .iter()
+        .filter(|benchmark| is_changed(&benchmark.verdict))
+        .collect();
+    changed.sort_by(|a, b| {
+        let order = rank(&a.verdict).cmp(&rank(&b.verdict));
+        order.then(size(b).total_cmp(&size(a)))
+    });
+    rows(compared, changed.into_iter())
+}
+
+/// All benchmarks, by id.
+pub(super) fn all_rows(compared: &Compared) -> Vec<Row<'_>> {
+    rows(compared, compared.comparison.benchmarks.iter())
+}
+
+fn rows<'a>(compared: &'a Compared, benchmarks: impl Iterator<Item = &'a BenchmarkComparison>) -> Vec<Row<'a>> {
+    let disagree: BTreeSet<&BenchmarkId> = compared
+        .comparison
+        .warnings
+        .iter()
+        .filter_map(|warning| match warning {
+            Warning::AdjustmentDisagrees(id) => Some(id),
+            _ => None,
+        })
+        .collect();
+    benchmarks
+        .map(|benchmark| row(compared, benchmark, disagree.contains(&benchmark.id)))
+        .collect()
+}
+
+fn row<'a>(compared: &'a Compared, benchmark: &'a BenchmarkComparison, disagrees: bool) -> Row<'a> {
+    let dash = || String::from("-");
+    let id = &benchmark.id;
+    let times =
+        [&compared.base_side, &compared.new_side].map(|side| typical_time_ns(side, id).map_or_else(dash, microseconds));
+    let [base, new] = times;
+    let in_process = compared.in_process.get(id);
+    let effect = in_process.or(benchmark.measured.as_ref().map(|measured| &measured.effect));
+    let measured = benchmark.measured.as_ref();
+    let interval = effect.and_then(|effect| effect.interval);
+    let mut notes: Vec<String> = Vec::new();
+    if in_process.is_some() {
+        notes.push(String::from("in-process interval"));
+    } else {
+        notes.extend(verdict_reason(&benchmark.verdict));
+    }
+    if let Some(measured) = measured.filter(|_| disagrees) {
+        notes.push(format!("{} before adjustment", change(measured.raw.ratio)));
+    }
+    Row {
+        id: id.as_str(),
+        verdict: verdict_name(&benchmark.verdict),
+        numbers: [
+            base,
+            new,
+            effect.map_or_else(dash, |effect| ratio(effect.ratio)),
+            interval.map_or_else(dash, |interval| {
+                format!("{} to {}", ratio(interval.lower), ratio(interval.upper))
+            }),
+            measured
+                .filter(|measured| measured.p_value.is_some())
+                .map_or_else(dash, |measured| rate(measured.q_value)),
+            measured
+                .and_then(|measured| measured.minimal_detectable_effect)
+                .map_or_else(dash, share),
+        ],
+        note: notes.join("; "),
+    }
+}
+
+/// The median over the launches of their medians.
+fn typical_time_ns(side: &Side, id: &BenchmarkId) -> Option<f64> {
+    let launches = side.benchmark(id)?.launches();
+    let mut medians: Vec<f64> = launches.map(|launch| launch.sample.median_ns()).collect();
+    medians.sort_unstable_by(f64::total_cmp);
+    let middle = medians.len() / 2;
+    match medians.len() {
+        0 => None,
+        odd if odd % 2 == 1 => Some(medians[middle]),
+        _ => Some(f64::midpoint(medians[middle - 1], medians[middle])),
+    }
+}
+
+fn ratio(ratio: f64) -> String {
+    format!("{ratio:.3}")
+}
+
+fn rate(rate: f64) -> String {
+    if rate < 0.001 {
+        String::from("<0.001")
+    } else {
+        format!("{rate:.3}")
+    }
+}

@@ -1,0 +1,327 @@
+//! The sentences of a comparison, which every form of report shares.
+
+use super::{Compared, Conclusion, SideSummary};
+use crate::baseline::KnownSpread;
+use crate::report::Printable;
+use crate::stats::{
+    CommonShift, Correction, Direction, Effect, Finding, Inconclusive, Options, Renaming, SessionSpread, SkipReason,
+    Verdict, Warning,
+};
+
+/// Returns the word for a verdict, as JSON and tables show it.
+#[must_use]
+pub fn verdict_name(verdict: &Verdict) -> &'static str {
+    match verdict {
+        Verdict::Regressed => "regressed",
+        Verdict::Improved => "improved",
+        Verdict::Suspected { .. } => "suspected",
+        Verdict::Equivalent => "equivalent",
+        Verdict::Inconclusive(_) => "inconclusive",
+        Verdict::New => "new",
+        Verdict::Missing => "missing",
+        Verdict::Skipped(_) => "skipped",
+    }
+}
+
+/// Returns what stands beside a verdict: why there is none, or what would settle it.
+#[must_use]
+pub fn verdict_reason(verdict: &Verdict) -> Option<String> {
+    match verdict {
+        Verdict::Suspected { sessions_needed } => Some(match sessions_needed {
+            Some(sessions) => format!("{sessions} sessions a side would settle it"),
+            None => String::from("more than 20 sessions a side would be needed"),
+        }),
+        Verdict::Inconclusive(reason) => Some(String::from(match reason {
+            Inconclusive::FewLaunches => "too few launches",
+            Inconclusive::NoisyHost => "the host was too noisy",
+            Inconclusive::OneSession => "one session a side",
+            Inconclusive::Resolution => "not resolved",
+        })),
+        Verdict::Skipped(SkipReason::Recorded(reason)) => Some(Printable(reason).to_string()),
+        Verdict::Skipped(SkipReason::Invalid(reason)) => Some(Printable(&reason.to_string()).to_string()),
+        _ => None,
+    }
+}
+
+pub(super) fn count(number: usize, one: &str) -> String {
+    let plural = if number == 1 {
+        ""
+    } else if one.ends_with('h') {
+        "es"
+    } else {
+        "s"
+    };
+    format!("{number} {one}{plural}")
+}
+
+/// A ratio as a change: `+3.1 %`.
+pub(super) fn change(ratio: f64) -> String {
+    format!("{:+.1} %", 100.0 * (ratio - 1.0))
+}
+
+pub(super) fn share(share: f64) -> String {
+    format!("{:.1} %", 100.0 * share)
+}
+
+fn change_with_interval(effect: &Effect) -> String {
+    match effect.interval {
+        Some(interval) => format!(
+            "{} (95 % interval {} to {})",
+            change(effect.ratio),
+            change(interval.lower),
+            change(interval.upper)
+        ),
+        None => change(effect.ratio),
+    }
+}
+
+impl Compared {
+    /// Returns the sentence that stands on top: what was found, and the exit code that says so.
+    #[must_use]
+    pub fn headline(&self) -> String {
+        let summary = self.comparison.summary;
+        let compared = self.compared();
+        let of = format!("of {}", count(compared, "benchmark"));
+        let mut parts = Vec::new();
+        if summary.regressed > 0 {
+            parts.push(format!("{} {of} regressed", summary.regressed));
+        }
+        if let Some(shift) = self.comparison.common_shift.filter(|shift| shift.established) {
+            let moved = if shift.effect.ratio > 1.0 { "slower" } else { "faster" };
+            parts.push(format!(
+                "the host-bound benchmarks are {moved} together by {}",
+                change(shift.effect.ratio)
+            ));
+        }
+        if summary.improved > 0 {
+            parts.push(format!("{} improved", summary.improved));
+        }
+        if summary.suspected > 0 {
+            parts.push(format!("{} suspected", summary.suspected));
+        }
+        if summary.missing > 0 {
+            parts.push(format!("{} missing", summary.missing));
+        }
+        let found = |otherwise: &str| {
+            if parts.is_empty() {
+                otherwise.to_owned()
+            } else {
+                parts.join(", ")
+            }
+        };
+        let sentence = match self.conclusion() {
+            Conclusion::Regression => format!("Regression: {}", found("")),
+            Conclusion::Doubt => format!("No regression, but --strict: {}", found("")),
+            Conclusion::NoRegression if !self.has_verdicts() => {
+                format!("No verdict: {}", self.why_no_verdict(compared))
+            }
+            Conclusion::NoRegression if parts.is_empty() => {
+                format!("No regression among {}", count(compared, "benchmark"))
+            }
+            Conclusion::NoRegression => {
+                format!("No regression among {}: {}", count(compared, "benchmark"), found(""))
+            }
+        };
+        let few = self.comparison.warnings.iter().find_map(|warning| match warning {
+            Warning::FewLaunches { launches, needed } if self.has_verdicts() => Some(format!(
+                "; {} a side cannot show a single change, {needed} can",
+                count(*launches, "launch")
+            )),
+            _ => None,
+        });
+        format!("{sentence}{} (exit {})", few.unwrap_or_default(), self.exit_code())
+    }
+
+    fn why_no_verdict(&self, compared: usize) -> String {
+        if !self.in_process.is_empty() {
+            return format!(
+                "one launch a side of {}; ratios and intervals hold inside the two processes only",
+                count(compared, "benchmark")
+            );
+        }
+        format!(
+            "{} against {} of {} are too few: four a side give an interval",
+            count(self.base.launches, "launch"),
+            count(self.new.launches, "launch"),
+            count(compared, "benchmark")
+        )
+    }
+
+    /// Returns how many benchmarks both sides measured.
+    #[must_use]
+    pub fn compared(&self) -> usize {
+        let measured = |benchmark: &&crate::stats::BenchmarkComparison| benchmark.measured.is_some();
+        self.comparison.benchmarks.iter().filter(measured).count()
+    }
+
+    /// Returns what is found about parts of the suite, a line each: the common shift, labels whose
+    /// benchmarks moved together, labels that were renamed.
+    #[must_use]
+    pub fn suite_lines(&self) -> Vec<String> {
+        let shift = self
+            .comparison
+            .common_shift
+            .iter()
+            .map(|shift| common_shift_line(shift, &self.request.options));
+        let findings = self.comparison.findings.iter().map(finding_line);
+        let renamings = self.comparison.renamings.iter().map(renaming_line);
+        shift.chain(findings).chain(renamings).collect()
+    }
+
+    /// Returns the doubts, a line each: about the inputs, then about the comparison.
+    #[must_use]
+    pub fn doubt_lines(&self) -> Vec<String> {
+        let notes = self.notes.iter().map(ToString::to_string);
+        let single =
+            |warning: &&Warning| matches!(warning, Warning::AdjustmentDisagrees(_) | Warning::ProbesIncomplete(_));
+        let warnings = self
+            .comparison
+            .warnings
+            .iter()
+            .filter(|warning| !single(warning))
+            .map(|warning| Printable(&warning.to_string()).to_string());
+        let singles = about_single(&self.comparison.warnings);
+        let uses_spread = self
+            .comparison
+            .warnings
+            .iter()
+            .any(|warning| matches!(warning, Warning::OneSession { .. }));
+        let spread = uses_spread.then(|| spread_line(self.request.known_spread.as_ref()));
+        notes.chain(warnings).chain(singles).chain(spread).collect()
+    }
+}
+
+impl SideSummary {
+    /// Returns the side in a line: what it is, of which machine, how much of it.
+    #[must_use]
+    pub fn line(&self) -> String {
+        let mut parts = Vec::new();
+        match &self.environment {
+            Some(environment) => {
+                parts.push(Printable(&environment.device.name).to_string());
+                if let Some(driver) = &environment.device.driver_version {
+                    parts.push(format!("driver {}", Printable(driver)));
+                }
+                parts.push(format!("CUDA {}", Printable(&environment.device.cuda_version)));
+            }
+            None => parts.push(self.kind.to_string()),
+        }
+        parts.push(count(self.benchmarks, "benchmark"));
+        parts.push(format!(
+            "{} in {}",
+            count(self.launches, "launch"),
+            count(self.sessions, "session")
+        ));
+        if let Some(created) = &self.created {
+            parts.push(Printable(created).to_string());
+        }
+        parts.join(", ")
+    }
+}
+
+/// Doubts about single benchmarks, which a noisy host raises by the dozen: one line a kind.
+fn about_single(warnings: &[Warning]) -> Vec<String> {
+    let line = |what: &str, ids: Vec<String>| match ids.len() {
+        0 => None,
+        1 => Some(format!("{}: {what}", ids[0])),
+        others => Some(format!("{}, and {}: {what}", ids[0], count(others - 1, "other"))),
+    };
+    let ids = |of: fn(&Warning) -> Option<&crate::stats::BenchmarkId>| {
+        let ids = warnings.iter().filter_map(of);
+        ids.map(|id| Printable(id.as_str()).to_string()).collect()
+    };
+    let incomplete = ids(|warning| match warning {
+        Warning::ProbesIncomplete(id) => Some(id),
+        _ => None,
+    });
+    let disagree = ids(|warning| match warning {
+        Warning::AdjustmentDisagrees(id) => Some(id),
+        _ => None,
+    });
+    [
+        line("some launches have no host-speed probe; not adjusted", incomplete),
+        line(
+            "the raw and the adjusted effect disagree; the note of the row has the raw one",
+            disagree,
+        ),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+fn common_shift_line(shift: &CommonShift, options: &Options) -> String {
+    let standing = if shift.established {
+        "a finding of its own"
+    } else if shift.declared {
+        "it may be the host's, and is no finding"
+    } else if (shift.effect.ratio.ln()).abs() <= options.min_effect().ln_1p() {
+        "within the minimum effect"
+    } else {
+        "not certain"
+    };
+    let correction = match shift.correction {
+        Correction::Applied => "taken out of the single verdicts",
+        Correction::MovedApart => "not taken out, since they moved apart",
+    };
+    let probe = shift
+        .probe_shift
+        .map(|probe| format!("; the host-speed probe moved by {}", change(probe.ratio)))
+        .unwrap_or_default();
+    format!(
+        "the {} host-bound benchmarks moved together by {}: {standing}; {correction}{probe}",
+        shift.benchmarks,
+        change_with_interval(&shift.effect)
+    )
+}
+
+fn finding_line(finding: &Finding) -> String {
+    let direction = match finding.direction {
+        Direction::Slower => "slower",
+        Direction::Faster => "faster",
+    };
+    format!(
+        "{}: {} of {} are {direction}, {} in the middle",
+        Printable(&finding.label.to_string()),
+        finding.benchmarks.len(),
+        count(finding.compared, "benchmark"),
+        change(finding.ratio)
+    )
+}
+
+fn renaming_line(renaming: &Renaming) -> String {
+    format!(
+        "{} seems to be called {} now ({})",
+        Printable(&renaming.from.to_string()),
+        Printable(&renaming.to.label),
+        count(renaming.benchmarks, "benchmark")
+    )
+}
+
+fn spread_line(known: Option<&KnownSpread>) -> String {
+    let spreads = |spread: &SessionSpread| {
+        let host_bound = spread.host_bound.map_or_else(|| String::from("unknown"), share);
+        format!(
+            "GPU-bound {}, mixed {}, host-bound {host_bound}",
+            share(spread.gpu_bound),
+            share(spread.mixed)
+        )
+    };
+    match known {
+        Some(known) => format!(
+            "spread between sessions of this machine: {} (from {} in {})",
+            spreads(&known.spread),
+            if known.pairs == 1 {
+                String::from("one pair of sessions")
+            } else {
+                format!("{} pairs of sessions", known.pairs)
+            },
+            known.baselines.join(", ")
+        ),
+        None => format!(
+            "spread between sessions, assumed: {}; a second session of one driver measures it \
+             (`poolbench record --append`)",
+            spreads(&SessionSpread::default())
+        ),
+    }
+}
