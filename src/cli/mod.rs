@@ -7,6 +7,8 @@ mod doctor;
 mod install;
 mod list;
 mod output;
+mod report;
+mod request;
 mod trace;
 
 use clap::{Parser, Subcommand};
@@ -36,6 +38,10 @@ enum Command {
     ApiSummary(api_summary::Arguments),
     /// Says what changed between two recordings of the benchmarks.
     Compare(compare::Arguments),
+    /// Writes one HTML file for a reviewer: of one baseline, or of a comparison.
+    ///
+    /// Prints where it is. The exit code is that of `compare`.
+    Report(report::Arguments),
     /// Says how often the comparison would raise a false alarm on a baseline's own noise, and what it can find.
     Calibrate(calibrate::Arguments),
     /// Lists the baselines.
@@ -52,6 +58,7 @@ pub(crate) fn run() -> ExitCode {
         Command::Doctor => doctor::run(),
         Command::ApiSummary(arguments) => api_summary::run(&arguments),
         Command::Compare(arguments) => compare::run(&arguments),
+        Command::Report(arguments) => report::run(&arguments),
         Command::Calibrate(arguments) => calibrate::run(&arguments),
         Command::List(arguments) => list::run(&arguments),
         Command::Install(arguments) => install::run(&arguments),

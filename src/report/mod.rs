@@ -9,6 +9,7 @@ mod comparison;
 mod html;
 mod inventory;
 mod printable;
+mod readme;
 mod replay;
 mod table;
 mod timings;
@@ -24,6 +25,7 @@ pub use comparison::{
 pub use html::HtmlReport;
 pub use inventory::{inventory_json, inventory_text};
 pub use printable::Printable;
+pub use readme::{NoReadmeTables, readme_tables};
 pub use replay::REPLAY_COLUMNS;
 pub use table::{Column, comparison_table};
 pub use timings::{Group, LaunchTime, Place, Timing, Timings};

@@ -1,5 +1,6 @@
 //! Times of one side as reports show them: medians over launches, by group, function and value.
 
+use super::Point;
 use crate::case::Size;
 use crate::stats::{ProcessTime, Sample, Side};
 use std::collections::BTreeMap;
@@ -103,6 +104,19 @@ impl Timings {
         let hoisted = group.hoisted(function)?;
         let hoisted_ns = self.median_ns(&group.name, hoisted, value)?;
         Some(self.median_ns(&group.name, function, value)? / hoisted_ns)
+    }
+
+    /// Returns the loop body's time and a function's, at every value of a workload that has both.
+    #[must_use]
+    pub fn break_even_points(&self, group: &Group, function: &str) -> Vec<Point> {
+        let point = |value: &String| {
+            let hoisted = group.hoisted(function)?;
+            Some(Point {
+                body_ns: self.median_ns(&group.name, hoisted, value)?,
+                strategy_ns: self.median_ns(&group.name, function, value)?,
+            })
+        };
+        group.values.iter().filter_map(point).collect()
     }
 
     /// Returns the workloads, in the order of the suite.
@@ -261,7 +275,9 @@ impl Group {
             String::from("hoisted,eager"),
             format!("hoisted,{}", rest.unwrap_or_default()),
         ];
-        let found = candidates.iter().find_map(|candidate| self.functions.iter().find(|known| *known == candidate));
+        let found = candidates
+            .iter()
+            .find_map(|candidate| self.functions.iter().find(|known| *known == candidate));
         found.map(String::as_str)
     }
 

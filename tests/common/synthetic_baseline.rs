@@ -3,7 +3,7 @@
 
 #![allow(dead_code, reason = "each test binary uses a part")]
 
-use poolbench::baseline::{Baseline, Launch, Manifest, ProbeTimes, Samples, Settings, Skipped};
+use poolbench::baseline::{Baseline, Existing, Launch, Manifest, ProbeTimes, Samples, Settings, Skipped};
 use poolbench::environment::{
     BuildFacts, DeviceFacts, DeviceState, Environment, GpuFacts, HostFacts, PoolFacts, ToolkitFacts,
 };
@@ -11,6 +11,7 @@ use poolbench::observation::{Observation, Reserved};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 
 pub const SESSIONS: u64 = 2;
 pub const LAUNCHES_PER_SESSION: u64 = 12;
@@ -63,7 +64,7 @@ impl Recording {
         let mut launches = Vec::new();
         for session in 0..SESSIONS {
             // Sessions of one machine differ by several per cent, and the probe sees it.
-            let session_speed = 1.0 + random.random_range(-0.05..0.05);
+            let session_speed = 1.0 + random.random_range(-0.02..0.02);
             for launch in 0..LAUNCHES_PER_SESSION {
                 let samples = ids.iter().map(|(id, time_us)| {
                     let samples = samples(&mut random, time_us * (self.factor)(id), session_speed);
@@ -84,6 +85,11 @@ impl Recording {
             manifest: self.manifest(&ids, launches.len() as u64),
             launches,
         }
+    }
+
+    /// Writes the baseline into a folder of its name, and returns that folder.
+    pub fn write(&self, baselines: &Path) -> PathBuf {
+        write(&mut self.baseline(), self.name, baselines)
     }
 
     fn manifest(&self, ids: &BTreeMap<String, f64>, launches: u64) -> Manifest {
@@ -169,6 +175,73 @@ impl Recording {
     }
 }
 
+pub fn write(baseline: &mut Baseline, name: &str, baselines: &Path) -> PathBuf {
+    let name = name.parse().expect("a name");
+    baseline
+        .write(baselines, &name, Existing::Replace)
+        .expect("a folder that takes it")
+}
+
+/// Text that would be markup, turn the direction of writing, break lines, or widen the page.
+pub fn hostile_texts() -> [String; 6] {
+    [
+        String::from("<script>window.planted = true</script>"),
+        String::from("\"'><img src=x onerror=window.planted=1>"),
+        String::from("\u{202e}\u{2066}desrever\u{200f}"),
+        String::from("\u{0}\u{1b}[31mred\u{1b}[0m\n\r\t"),
+        "w".repeat(300),
+        String::from("</style></title></textarea><!--"),
+    ]
+}
+
+/// The baseline with hostile texts as ids, names and reasons.
+pub fn hostile(recording: &Recording) -> Baseline {
+    let mut baseline = recording.baseline();
+    let mut renamed: BTreeMap<String, String> = BTreeMap::new();
+    for (number, (text, id)) in hostile_texts()
+        .iter()
+        .cycle()
+        .take(12)
+        .zip(&baseline.manifest.benchmarks)
+        .enumerate()
+    {
+        let hostile = match number {
+            // As an id without places, and as each part of one with them.
+            0..6 => text.clone(),
+            6 | 7 => format!("{text}/hoisted/4KiB").replace("</", "<"),
+            8 | 9 => format!("scratch_loop/{}/4KiB", text.replace('/', "")),
+            _ => format!("scratch_loop/hoisted/{}", text.replace('/', "")),
+        };
+        renamed.insert(id.clone(), hostile);
+    }
+    let rename = |id: &String| renamed.get(id).unwrap_or(id).clone();
+    for launch in &mut baseline.launches {
+        launch.samples = std::mem::take(&mut launch.samples)
+            .into_iter()
+            .map(|(id, samples)| (rename(&id), samples))
+            .collect();
+    }
+    let manifest = &mut baseline.manifest;
+    for ids in [&mut manifest.benchmarks, &mut manifest.host_bound] {
+        *ids = ids.iter().map(rename).collect();
+        ids.sort();
+    }
+    let texts = hostile_texts();
+    manifest.environment.device.name = texts.concat();
+    manifest.environment.host.os = Some(texts[2].clone());
+    manifest.environment.host.cpu = Some(texts[4].clone());
+    manifest.settings.filter = Some(texts[1].clone());
+    manifest.settings.injected_fault = Some(texts[0].clone());
+    manifest.skipped = texts
+        .iter()
+        .map(|text| Skipped {
+            id: format!("skipped/{text}"),
+            reason: text.clone(),
+        })
+        .collect();
+    baseline
+}
+
 fn samples(random: &mut StdRng, time_us: f64, session_speed: f64) -> Samples {
     let host_bound = time_us < HOST_BOUND_BELOW_US;
     let launch_speed = if host_bound {
@@ -178,9 +251,11 @@ fn samples(random: &mut StdRng, time_us: f64, session_speed: f64) -> Samples {
         1.0 + random.random_range(-0.003..0.003)
     };
     let probe_speed = if host_bound { launch_speed } else { session_speed };
+    // What no probe sees.
+    let unseen = random.random_range(-1.0..1.0_f64).powi(3) * if host_bound { 0.04 } else { 0.004 };
     let times_ns = (0..SAMPLES).map(|_| {
         let weather = random.random_range(0.0_f64..1.0).powi(3) * 0.05;
-        time_us * 1e3 * ITERATIONS * launch_speed * (1.0 + weather)
+        time_us * 1e3 * ITERATIONS * launch_speed * (1.0 + unseen) * (1.0 + weather)
     });
     let times_ns = times_ns.collect();
     let syscall = (0..SAMPLES).map(|_| 5e4 * probe_speed * (1.0 + random.random_range(-0.005..0.005)));
@@ -205,7 +280,10 @@ const SIZES: [(&str, u64); 6] = [
 ];
 
 fn size_bytes(value: &str) -> u64 {
-    SIZES.iter().find(|(name, _)| *name == value).map_or(0, |(_, bytes)| *bytes)
+    SIZES
+        .iter()
+        .find(|(name, _)| *name == value)
+        .map_or(0, |(_, bytes)| *bytes)
 }
 
 /// µs an iteration of the scratch loop on an H200, by size.
@@ -266,7 +344,10 @@ pub fn ids() -> BTreeMap<String, f64> {
     for (source, factor) in [("hoisted", 1.0), ("shared_pool", 1.25), ("own_pools", 1.22)] {
         for (size, time) in [("64KiB", 6.5), ("4MiB", 8.0)] {
             for streams in [1, 2, 4, 8] {
-                add(format!("streams/{source},{size}/streams={streams}"), time * factor * f64::from(streams));
+                add(
+                    format!("streams/{source},{size}/streams={streams}"),
+                    time * factor * f64::from(streams),
+                );
             }
         }
     }
@@ -274,7 +355,10 @@ pub fn ids() -> BTreeMap<String, f64> {
         for event in ["event", "no_event"] {
             for (size, time) in [("1MiB", 31.0), ("32MiB", 92.0)] {
                 let grows = if policy == "none" { 2.0 } else { 1.0 };
-                add(format!("cross_stream_reuse/policy={policy},{event}/{size}"), time * grows);
+                add(
+                    format!("cross_stream_reuse/policy={policy},{event}/{size}"),
+                    time * grows,
+                );
             }
         }
     }
@@ -283,7 +367,12 @@ pub fn ids() -> BTreeMap<String, f64> {
 }
 
 fn call_latency(add: &mut impl FnMut(String, f64) -> Option<f64>) {
-    for (call, time) in [("pool_create", 2.1), ("pool_destroy", 1.4), ("trim", 0.4), ("attribute_set", 0.2)] {
+    for (call, time) in [
+        ("pool_create", 2.1),
+        ("pool_destroy", 1.4),
+        ("trim", 0.4),
+        ("attribute_set", 0.2),
+    ] {
         add(format!("call_latency/{call}/0B"), time);
     }
     let calls = [

@@ -58,7 +58,11 @@ pub(super) fn rank(verdict: &Verdict) -> Option<u8> {
 fn table(view: &View, changed: &[(&BenchmarkComparison, &Measured)]) -> Markup {
     let ends = changed.iter().flat_map(|(_, measured)| {
         let interval = measured.effect.interval;
-        [Some(measured.effect.ratio), interval.map(|i| i.lower), interval.map(|i| i.upper)]
+        [
+            Some(measured.effect.ratio),
+            interval.map(|i| i.lower),
+            interval.map(|i| i.upper),
+        ]
     });
     let (low, high) = ends.flatten().fold((0.98, 1.02), |(low, high): (f64, f64), end| {
         (low.min(end.max(AXIS_END.0)), high.max(end.min(AXIS_END.1)))
@@ -66,8 +70,10 @@ fn table(view: &View, changed: &[(&BenchmarkComparison, &Measured)]) -> Markup {
     let room = (high - low) * 0.04;
     let scale = Scale::linear((low - room, high + room), (4.0, WIDTH - 4.0));
     let time = |side: Option<&super::view::SideView>, id: &str| {
-        side.and_then(|side| side.timings.get(id))
-            .map_or_else(|| undefined("not measured"), |timing| html! { (microseconds(timing.median_ns)) })
+        side.and_then(|side| side.timings.get(id)).map_or_else(
+            || undefined("not measured"),
+            |timing| html! { (microseconds(timing.median_ns)) },
+        )
     };
     html! {
         div.scroll tabindex="0" role="region" aria-label="Benchmarks that changed most" {
@@ -118,7 +124,14 @@ fn whisker(effect: &Effect, scale: &Scale) -> Markup {
     let middle = HEIGHT / 2.0;
     let words = effect.interval.map_or_else(
         || format!("{}, no interval", change(effect.ratio)),
-        |interval| format!("{}, from {} to {}", change(effect.ratio), change(interval.lower), change(interval.upper)),
+        |interval| {
+            format!(
+                "{}, from {} to {}",
+                change(effect.ratio),
+                change(interval.lower),
+                change(interval.upper)
+            )
+        },
     );
     html! {
         svg width=(WIDTH) height=(HEIGHT) viewBox=(format!("0 0 {WIDTH} {HEIGHT}")) role="img" aria-label=(words) {

@@ -1,10 +1,10 @@
 //! From which loop body on a strategy costs no more than one or five per cent.
 
-use super::super::timings::{Group, Timings};
+use super::super::timings::Timings;
 use super::format::{foreign, microseconds, plain, px, tick_microseconds, undefined};
 use super::scale::Scale;
 use super::view::View;
-use crate::report::{BreakEven, Point, break_even};
+use crate::report::{BreakEven, break_even};
 use maud::{Markup, html};
 
 const WIDTH: f64 = 260.0;
@@ -23,24 +23,15 @@ struct Row {
     one: BreakEven,
 }
 
-/// Returns the points of a function: the loop body without allocation, and with it, by size.
-pub(in super::super) fn points(timings: &Timings, group: &Group, function: &str) -> Vec<Point> {
-    let point = |value: &String| {
-        let hoisted = group.hoisted(function)?;
-        Some(Point {
-            body_ns: timings.median_ns(&group.name, hoisted, value)?,
-            strategy_ns: timings.median_ns(&group.name, function, value)?,
-        })
-    };
-    group.values.iter().filter_map(point).collect()
-}
-
 fn rows(timings: &Timings) -> Vec<Row> {
     let of_group = |(name, cadence): (&str, &'static str)| {
         let group = timings.group(name)?;
-        let compared = group.functions.iter().filter(|function| group.hoisted(function) != Some(function.as_str()));
+        let compared = group
+            .functions
+            .iter()
+            .filter(|function| group.hoisted(function) != Some(function.as_str()));
         let row = |function: &String| {
-            let points = points(timings, group, function);
+            let points = timings.break_even_points(group, function);
             (points.len() > 1).then_some(())?;
             Some(Row {
                 cadence,
@@ -57,9 +48,15 @@ fn rows(timings: &Timings) -> Vec<Row> {
 pub(super) fn section(view: &View) -> Markup {
     let timings = &view.shown().timings;
     let rows = rows(timings);
-    let bodies = CADENCES.iter().filter_map(|(name, _)| timings.group(name)).flat_map(|group| {
-        group.values.iter().filter_map(|value| timings.median_ns(&group.name, "hoisted", value))
-    });
+    let bodies = CADENCES
+        .iter()
+        .filter_map(|(name, _)| timings.group(name))
+        .flat_map(|group| {
+            group
+                .values
+                .iter()
+                .filter_map(|value| timings.median_ns(&group.name, "hoisted", value))
+        });
     let Some(scale) = Scale::logarithmic(bodies, (12.0, WIDTH - 14.0)) else {
         return html! {};
     };
@@ -92,9 +89,10 @@ fn cell(found: BreakEven) -> Markup {
     match found {
         BreakEven::From(body_ns) => html! { (microseconds(body_ns)) },
         BreakEven::FromTheShortest(body_ns) => html! { "≤ " (microseconds(body_ns)) },
-        BreakEven::BeyondTheLongest(body_ns) => {
-            undefined(&format!("at no body that was measured, up to {} µs", microseconds(body_ns)))
-        }
+        BreakEven::BeyondTheLongest(body_ns) => undefined(&format!(
+            "at no body that was measured, up to {} µs",
+            microseconds(body_ns)
+        )),
     }
 }
 

@@ -19,12 +19,17 @@ pub(super) fn section(view: &View) -> Markup {
         .flat_map(|compared| &compared.differences)
         .map(|difference| (difference.what, difference.kind))
         .collect();
-    let differing = new.as_ref().map(|new| base.iter().zip(new).filter(|(base, new)| base.1 != new.1).count());
+    let differing = new
+        .as_ref()
+        .map(|new| base.iter().zip(new).filter(|(base, new)| base.1 != new.1).count());
     let mut rows: Vec<(&'static str, Option<&str>, Option<Option<&str>>)> = base
         .iter()
         .enumerate()
         .map(|(index, (what, value))| {
-            let other = new.as_ref().and_then(|new| new.get(index)).map(|(_, other)| other.as_deref());
+            let other = new
+                .as_ref()
+                .and_then(|new| new.get(index))
+                .map(|(_, other)| other.as_deref());
             (*what, value.as_deref(), other)
         })
         .collect();
@@ -72,9 +77,19 @@ fn facts(side: &SideView) -> Facts {
     let mut facts: Facts = vec![
         ("name", Some(summary.name.clone())),
         ("recorded", summary.created.clone()),
-        ("launches", Some(format!("{} in {}", summary.launches, counted(summary.sessions, "session", "sessions")))),
+        (
+            "launches",
+            Some(format!(
+                "{} in {}",
+                summary.launches,
+                counted(summary.sessions, "session", "sessions")
+            )),
+        ),
         ("benchmarks", Some(summary.benchmarks.to_string())),
-        ("host-bound benchmarks", summary.host_bound.map(|count| count.to_string())),
+        (
+            "host-bound benchmarks",
+            summary.host_bound.map(|count| count.to_string()),
+        ),
     ];
     environment_facts(&mut facts, summary.environment.as_ref());
     settings_facts(&mut facts, summary.settings.as_ref());
@@ -94,33 +109,63 @@ fn environment_facts(facts: &mut Facts, environment: Option<&Environment>) {
     let pool = environment.and_then(|environment| environment.pool.as_ref());
     let clock = |now: Option<u32>, most: Option<u32>| {
         let most = most?;
-        Some(now.map_or_else(|| format!("{most} MHz"), |now| format!("{most} MHz ({now} MHz when it began)")))
+        Some(now.map_or_else(
+            || format!("{most} MHz"),
+            |now| format!("{most} MHz ({now} MHz when it began)"),
+        ))
     };
     facts.extend([
         ("device", device.map(|device| device.name.clone())),
         ("driver", device.and_then(|device| device.driver_version.clone())),
         ("CUDA version", device.map(|device| device.cuda_version.clone())),
         ("kernel driver", gpu.and_then(|gpu| gpu.kernel_driver_version.clone())),
-        ("compute capability", device.and_then(|device| device.compute_capability.clone())),
+        (
+            "compute capability",
+            device.and_then(|device| device.compute_capability.clone()),
+        ),
         ("device UUID", device.and_then(|device| device.uuid.clone())),
-        ("device memory", device.and_then(|device| device.memory_bytes).map(|bytes| gibibytes(bytes as u64))),
-        ("highest SM clock", gpu.and_then(|gpu| clock(gpu.sm_clock_mhz, gpu.sm_clock_max_mhz))),
-        ("highest memory clock", gpu.and_then(|gpu| clock(None, gpu.memory_clock_max_mhz))),
-        ("power limit", gpu.and_then(|gpu| gpu.power_limit_w).map(|watts| format!("{watts} W"))),
+        (
+            "device memory",
+            device
+                .and_then(|device| device.memory_bytes)
+                .map(|bytes| gibibytes(bytes as u64)),
+        ),
+        (
+            "highest SM clock",
+            gpu.and_then(|gpu| clock(gpu.sm_clock_mhz, gpu.sm_clock_max_mhz)),
+        ),
+        (
+            "highest memory clock",
+            gpu.and_then(|gpu| clock(None, gpu.memory_clock_max_mhz)),
+        ),
+        (
+            "power limit",
+            gpu.and_then(|gpu| gpu.power_limit_w).map(|watts| format!("{watts} W")),
+        ),
         ("ECC", gpu.and_then(|gpu| gpu.ecc_enabled).map(on_off)),
         ("MIG", gpu.and_then(|gpu| gpu.mig_enabled).map(on_off)),
         ("persistence mode", gpu.and_then(|gpu| gpu.persistence_mode).map(on_off)),
         ("operating system", host.and_then(|host| host.os.clone())),
         ("kernel", host.and_then(|host| host.kernel.clone())),
         ("processor", host.and_then(|host| host.cpu.clone())),
-        ("processors", host.and_then(|host| host.cores).map(|cores| cores.to_string())),
-        ("virtualised", host.and_then(|host| host.virtualised).map(|yes| String::from(if yes { "yes" } else { "no" }))),
+        (
+            "processors",
+            host.and_then(|host| host.cores).map(|cores| cores.to_string()),
+        ),
+        (
+            "virtualised",
+            host.and_then(|host| host.virtualised)
+                .map(|yes| String::from(if yes { "yes" } else { "no" })),
+        ),
         ("poolbench", build.map(|build| build.version.clone())),
         ("commit", build.and_then(|build| build.commit.clone())),
         ("rustc", build.and_then(|build| build.rustc.clone())),
         ("build profile", build.map(|build| build.profile.clone())),
         ("kernels from", toolkit.map(|toolkit| toolkit.ptx_origin.clone())),
-        ("default release threshold", pool.map(|pool| super::format::bytes(pool.release_threshold_bytes))),
+        (
+            "default release threshold",
+            pool.map(|pool| super::format::bytes(pool.release_threshold_bytes)),
+        ),
     ]);
 }
 
@@ -128,17 +173,29 @@ fn settings_facts(facts: &mut Facts, settings: Option<&Settings>) {
     let seconds = |value: f64| format!("{value} s");
     let or_none = |value: Option<String>| value.unwrap_or_else(|| String::from("none"));
     facts.extend([
-        ("injected fault", settings.map(|settings| or_none(settings.injected_fault.clone()))),
+        (
+            "injected fault",
+            settings.map(|settings| or_none(settings.injected_fault.clone())),
+        ),
         ("warm-up", settings.map(|settings| seconds(settings.warm_up_time_s))),
-        ("measurement time", settings.map(|settings| seconds(settings.measurement_time_s))),
-        ("samples a launch", settings.map(|settings| settings.sample_size.to_string())),
+        (
+            "measurement time",
+            settings.map(|settings| seconds(settings.measurement_time_s)),
+        ),
+        (
+            "samples a launch",
+            settings.map(|settings| settings.sample_size.to_string()),
+        ),
         ("filter", settings.map(|settings| or_none(settings.filter.clone()))),
         (
             "pinned processor",
             settings.map(|settings| or_none(settings.pinned_processor.map(|processor| processor.to_string()))),
         ),
         ("host-speed probes", settings.map(|settings| on_off(settings.probes))),
-        ("repeated measurements", settings.map(|settings| settings.repeated.to_string())),
+        (
+            "repeated measurements",
+            settings.map(|settings| settings.repeated.to_string()),
+        ),
     ]);
 }
 

@@ -136,17 +136,26 @@ mod tests {
     fn times_keep_three_digits_and_group_thousands() {
         let written = [12.0, 6_696.0, 14_890.0, 2_126_900.0, 14_664_300.0].map(microseconds);
         assert_eq!(written, ["0.012", "6.70", "14.9", "2127", "14\u{202f}664"]);
-        assert_eq!([5.0, 30_000.0, 1e7].map(tick_microseconds), ["0.005", "30", "10\u{202f}000"]);
+        assert_eq!(
+            [5.0, 30_000.0, 1e7].map(tick_microseconds),
+            ["0.005", "30", "10\u{202f}000"]
+        );
     }
 
     #[test]
     fn changes_have_a_sign_and_never_a_negative_zero() {
-        assert_eq!([1.08, 0.97, 1.0, 0.9999, 2.5].map(change), ["+8.0 %", "−3.0 %", "±0.0 %", "±0.0 %", "+150 %"]);
+        assert_eq!(
+            [1.08, 0.97, 1.0, 0.9999, 2.5].map(change),
+            ["+8.0 %", "−3.0 %", "±0.0 %", "±0.0 %", "+150 %"]
+        );
     }
 
     #[test]
     fn bytes_and_probabilities_are_short() {
-        assert_eq!([0, 33_554_432, 1_000, 1 << 40].map(bytes), ["0", "32 MiB", "1000 B", "1024 GiB"]);
+        assert_eq!(
+            [0, 33_554_432, 1_000, 1 << 40].map(bytes),
+            ["0", "32 MiB", "1000 B", "1024 GiB"]
+        );
         assert_eq!(
             [0.000_01, 0.000_5, 0.004, 0.049, 0.5].map(probability),
             ["< 0.0001", "0.00050", "0.0040", "0.049", "0.50"]

@@ -42,20 +42,27 @@ pub(super) fn change_section(view: &View) -> Markup {
 fn change_table(view: &View, group: &Group) -> Markup {
     let cell = |function: &str, value: &str| {
         let id = format!("{}/{function}/{value}", group.name);
-        view.by_id.get(id.as_str()).map(|benchmark| change_cell(benchmark))
+        view.by_id
+            .get(id.as_str())
+            .map(|benchmark| change_cell(view, benchmark))
     };
     grid(group, &group.functions, &cell)
 }
 
-fn change_cell(benchmark: &BenchmarkComparison) -> Markup {
-    let Some(measured) = &benchmark.measured else {
+fn change_cell(view: &View, benchmark: &BenchmarkComparison) -> Markup {
+    let Some(found) = view.effect(benchmark) else {
         let style = verdict_style(&benchmark.verdict, None);
         return html! { td.quiet title=(style.name) { (style.sign) } };
     };
-    let effect = measured.effect.ratio;
+    let effect = found.ratio;
     let style = verdict_style(&benchmark.verdict, Some(effect));
-    let title = match measured.effect.interval {
-        Some(interval) => format!("{}, 95 % interval {} to {}", style.name, change(interval.lower), change(interval.upper)),
+    let title = match found.interval {
+        Some(interval) => format!(
+            "{}, 95 % interval {} to {}",
+            style.name,
+            change(interval.lower),
+            change(interval.upper)
+        ),
         None => format!("{}, no interval: too few launches", style.name),
     };
     let (class, sign) = match benchmark.verdict {
@@ -121,9 +128,13 @@ fn cost_table(view: &View, group: &Group) -> Markup {
             return Some(html! { td { (undefined("there is no hoisted time at this size")) } });
         };
         let step = COST_STEPS.iter().filter(|step| cost >= **step).count();
-        let base = view.beside().and_then(|base| base.timings.ratio_to_hoisted(group, function, value));
+        let base = view
+            .beside()
+            .and_then(|base| base.timings.ratio_to_hoisted(group, function, value));
         let before = base.map(|base| format!(", base {}", ratio(base))).unwrap_or_default();
-        Some(html! { td class=[(step > 0).then(|| format!("c{step}"))] title=(format!("{time} µs{before}")) { (ratio(cost)) } })
+        Some(
+            html! { td class=[(step > 0).then(|| format!("c{step}"))] title=(format!("{time} µs{before}")) { (ratio(cost)) } },
+        )
     };
     grid(group, &functions, &cell)
 }

@@ -17,10 +17,13 @@ const SPAN_MIN: f64 = 0.06;
 
 /// Returns the picture of one or two sides.
 pub(super) fn picture(base: Option<&Timing>, new: Option<&Timing>) -> Markup {
-    let sides: Vec<(&Timing, &str)> = [base.map(|side| (side, "launches")), new.map(|side| (side, "launches new"))]
-        .into_iter()
-        .flatten()
-        .collect();
+    let sides: Vec<(&Timing, &str)> = [
+        base.map(|side| (side, "launches")),
+        new.map(|side| (side, "launches new")),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
     let Some(scale) = scale(&sides) else {
         return undefined("no launch has a time");
     };
@@ -46,9 +49,15 @@ pub(super) fn picture(base: Option<&Timing>, new: Option<&Timing>) -> Markup {
 
 fn described(side: &Timing) -> String {
     let times = side.launches.iter().map(|launch| launch.fast_ns);
-    let (low, high) = times.fold((f64::INFINITY, 0.0_f64), |(low, high), time| (low.min(time), high.max(time)));
+    let (low, high) = times.fold((f64::INFINITY, 0.0_f64), |(low, high), time| {
+        (low.min(time), high.max(time))
+    });
     let launches = side.launches.len();
-    format!("{launches} launches, {} to {} µs", microseconds(low), microseconds(high))
+    format!(
+        "{launches} launches, {} to {} µs",
+        microseconds(low),
+        microseconds(high)
+    )
 }
 
 fn scale(sides: &[(&Timing, &str)]) -> Option<Scale> {
@@ -87,7 +96,11 @@ fn side_drawn(side: &Timing, class: &str, left: f64, step: f64, scale: &Scale) -
         .enumerate()
         .map(|(index, launch)| format!("M{} {}h0", px(place(index)), px(scale.place(launch.fast_ns))))
         .collect();
-    let sessions = side.launches.windows(2).enumerate().filter(|(_, pair)| pair[0].session != pair[1].session);
+    let sessions = side
+        .launches
+        .windows(2)
+        .enumerate()
+        .filter(|(_, pair)| pair[0].session != pair[1].session);
     let borders: String = sessions
         .map(|(index, _)| format!("M{} 1V{}", px(place(index) + step / 2.0), HEIGHT - 1.0))
         .collect();

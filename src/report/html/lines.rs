@@ -62,7 +62,16 @@ struct Line<'a> {
 /// The number of a function's colour: that of its strategy, the same in every picture.
 pub(super) fn colour(function: &str) -> Option<usize> {
     let strategy = function.split(',').next().unwrap_or(function);
-    let known = ["hoisted", "stream_ordered", "owned_pool", "arena", "vmm", "sync", "managed", "noop"];
+    let known = [
+        "hoisted",
+        "stream_ordered",
+        "owned_pool",
+        "arena",
+        "vmm",
+        "sync",
+        "managed",
+        "noop",
+    ];
     known.iter().position(|name| *name == strategy)
 }
 
@@ -86,7 +95,9 @@ fn lines<'a>(view: &'a View, group: &'a Group) -> Vec<Line<'a>> {
         let own = colour_of(function, index);
         let earlier = group.functions[..index].iter().enumerate();
         Line {
-            second: earlier.into_iter().any(|(index, function)| colour_of(function, index) == own),
+            second: earlier
+                .into_iter()
+                .any(|(index, function)| colour_of(function, index) == own),
             function,
             class: format!("k{own}"),
             points: sizes.iter().filter_map(at).collect(),
@@ -106,8 +117,14 @@ fn picture(view: &View, group: &Group) -> Option<Markup> {
     });
     let sizes = lines.iter().flat_map(|line| line.points.iter().map(|(size, _)| *size));
     let y = Scale::logarithmic(times, (HEIGHT - BOTTOM, TOP))?;
-    let (low, high) = sizes.fold((f64::INFINITY, 0.0_f64), |(low, high), size| (low.min(size), high.max(size)));
-    let longest = lines.iter().map(|line| shortened(line.function).chars().count()).max().unwrap_or(0);
+    let (low, high) = sizes.fold((f64::INFINITY, 0.0_f64), |(low, high), size| {
+        (low.min(size), high.max(size))
+    });
+    let longest = lines
+        .iter()
+        .map(|line| shortened(line.function).chars().count())
+        .max()
+        .unwrap_or(0);
     let right = WIDTH - longest as f64 * CHARACTER - 14.0;
     let x = Scale::logarithmic_between((low, high), (LEFT + 6.0, right));
     let what = format!(
@@ -141,9 +158,14 @@ fn described(line: &Line) -> String {
 }
 
 fn axes(group: &Group, right: f64, x: &Scale, y: &Scale) -> Markup {
-    let sizes = group.values.iter().filter_map(|value| Some((value_bytes(value)? as f64, value)));
-    let places: Vec<(f64, &String)> =
-        sizes.filter(|(size, _)| *size > 0.0).map(|(size, name)| (x.place(size), name)).collect();
+    let sizes = group
+        .values
+        .iter()
+        .filter_map(|value| Some((value_bytes(value)? as f64, value)));
+    let places: Vec<(f64, &String)> = sizes
+        .filter(|(size, _)| *size > 0.0)
+        .map(|(size, name)| (x.place(size), name))
+        .collect();
     let named = spaced(&places.iter().map(|(place, _)| *place).collect::<Vec<_>>(), TICK_GAP);
     html! {
         @for tick in y.ticks(8) {
@@ -160,13 +182,23 @@ fn axes(group: &Group, right: f64, x: &Scale, y: &Scale) -> Markup {
 }
 
 fn path(points: impl Iterator<Item = (f64, f64)>) -> String {
-    let steps = points.enumerate().map(|(index, (x, y))| format!("{}{} {}", if index == 0 { "M" } else { "L" }, px(x), px(y)));
+    let steps = points
+        .enumerate()
+        .map(|(index, (x, y))| format!("{}{} {}", if index == 0 { "M" } else { "L" }, px(x), px(y)));
     steps.collect()
 }
 
 fn drawn(line: &Line, x: &Scale, y: &Scale) -> Markup {
-    let own = path(line.points.iter().map(|(size, timing)| (x.place(*size), y.place(timing.median_ns))));
-    let base = path(line.base.iter().map(|(size, time_ns)| (x.place(*size), y.place(*time_ns))));
+    let own = path(
+        line.points
+            .iter()
+            .map(|(size, timing)| (x.place(*size), y.place(timing.median_ns))),
+    );
+    let base = path(
+        line.base
+            .iter()
+            .map(|(size, time_ns)| (x.place(*size), y.place(*time_ns))),
+    );
     html! {
         g class=(line.class) {
             @if line.base.len() > 1 { path.line.base d=(base) {} }

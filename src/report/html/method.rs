@@ -6,7 +6,9 @@ use crate::stats::{Calibration, Options, Proportion};
 use maud::{Markup, html};
 
 pub(super) fn section(view: &View) -> Markup {
-    let options = view.compared.map_or_else(Options::default, |compared| compared.request.options);
+    let options = view
+        .compared
+        .map_or_else(Options::default, |compared| compared.request.options);
     html! {
         h2 #method { "How it was judged" }
         ol.list {
@@ -29,14 +31,19 @@ pub(super) fn section(view: &View) -> Markup {
 fn measured(view: &View) -> String {
     let side = |side: &super::view::SideView| {
         let launches = counted(side.summary.launches, "launch", "launches");
-        format!("{launches} in {}", counted(side.summary.sessions, "session", "sessions"))
+        format!(
+            "{launches} in {}",
+            counted(side.summary.sessions, "session", "sessions")
+        )
     };
     let base = side(&view.base);
     let launches = match &view.new {
         Some(new) => format!("{base} of the base and {} of the new side", side(new)),
         None => base,
     };
-    format!("Every benchmark ran in {launches}, each launch a fresh process that counts as one value, the mean logarithm of its fastest quarter of samples.")
+    format!(
+        "Every benchmark ran in {launches}, each launch a fresh process that counts as one value, the mean logarithm of its fastest quarter of samples."
+    )
 }
 
 /// What the procedure does on the base's own noise.

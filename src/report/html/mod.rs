@@ -25,8 +25,6 @@ use super::{Compared, SideSummary};
 use crate::stats::{Calibration, Side};
 use view::View;
 
-pub(super) use even::points as break_even_points;
-
 /// What a report is made from.
 #[derive(Clone, Copy, Debug)]
 pub struct HtmlReport<'a> {

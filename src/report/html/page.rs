@@ -14,7 +14,9 @@ const SCRIPT: &str = include_str!("script.js");
 /// Nothing is requested from anywhere, and no script runs but the page's own.
 fn policy() -> String {
     let hash = STANDARD.encode(Sha256::digest(SCRIPT));
-    format!("default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{hash}'; base-uri 'none'; form-action 'none'")
+    format!(
+        "default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{hash}'; base-uri 'none'; form-action 'none'"
+    )
 }
 
 pub(super) fn page(view: &View) -> Markup {
@@ -35,7 +37,7 @@ pub(super) fn page(view: &View) -> Markup {
             body {
                 header {
                     p.eyebrow { (eyebrow(view)) }
-                    h1 { (headline.text) ": " span.exit { (headline.exit) } }
+                    h1 { (headline) }
                     (summary::counts(view))
                     nav aria-label="Sections" { @for (anchor, name, section) in &sections { @if !section.0.is_empty() { a href=(format!("#{anchor}")) { (name) } } } }
                 }
@@ -81,7 +83,12 @@ fn eyebrow(view: &View) -> Markup {
         let driver = device.and_then(|device| device.driver_version.clone());
         driver.map(|driver| format!(", driver {driver}")).unwrap_or_default()
     };
-    let device = view.base.summary.environment.as_ref().map(|environment| environment.device.name.clone());
+    let device = view
+        .base
+        .summary
+        .environment
+        .as_ref()
+        .map(|environment| environment.device.name.clone());
     html! {
         "poolbench"
         @if let Some(device) = device { " · " (foreign(&device)) }

@@ -108,10 +108,12 @@ impl Scale {
 
 /// The smallest and the largest of the finite numbers.
 fn extent(numbers: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
-    numbers.filter(|number| number.is_finite()).fold(None, |extent, number| {
-        let (low, high) = extent.unwrap_or((number, number));
-        Some((number.min(low), number.max(high)))
-    })
+    numbers
+        .filter(|number| number.is_finite())
+        .fold(None, |extent, number| {
+            let (low, high) = extent.unwrap_or((number, number));
+            Some((number.min(low), number.max(high)))
+        })
 }
 
 /// The power of ten at or below a number above zero.
@@ -124,14 +126,21 @@ const STEPS: [f64; 3] = [1.0, 2.0, 5.0];
 /// The number 1, 2 or 5 times a power of ten at or below.
 fn step_below(number: f64) -> f64 {
     let power = 10_f64.powi(decade(number));
-    let below = STEPS.iter().rev().map(|step| step * power).find(|step| *step <= number * (1.0 + 1e-9));
+    let below = STEPS
+        .iter()
+        .rev()
+        .map(|step| step * power)
+        .find(|step| *step <= number * (1.0 + 1e-9));
     below.unwrap_or(power)
 }
 
 /// The number 1, 2 or 5 times a power of ten at or above.
 fn step_above(number: f64) -> f64 {
     let power = 10_f64.powi(decade(number));
-    let above = STEPS.iter().map(|step| step * power).find(|step| *step >= number * (1.0 - 1e-9));
+    let above = STEPS
+        .iter()
+        .map(|step| step * power)
+        .find(|step| *step >= number * (1.0 - 1e-9));
     above.unwrap_or(10.0 * power)
 }
 
@@ -156,7 +165,10 @@ pub(super) fn apart(places: &[f64], gap: f64, (low, high): (f64, f64)) -> Vec<f6
             }
             blocks.pop();
             let all = (count + block.1) as f64;
-            block = ((centre * count as f64 + block.0 * block.1 as f64) / all, count + block.1);
+            block = (
+                (centre * count as f64 + block.0 * block.1 as f64) / all,
+                count + block.1,
+            );
         }
         let half = gap * (block.1 as f64 - 1.0) / 2.0;
         block.0 = block.0.min(high - half).max(low + half);
@@ -205,7 +217,10 @@ mod tests {
 
     #[test]
     fn axes_of_nothing_are_none_and_of_one_number_are_not_empty() {
-        assert_eq!(Scale::logarithmic([0.0, f64::NAN, f64::INFINITY].into_iter(), (0.0, 1.0)), None);
+        assert_eq!(
+            Scale::logarithmic([0.0, f64::NAN, f64::INFINITY].into_iter(), (0.0, 1.0)),
+            None
+        );
         assert_eq!(Scale::from_zero([0.0].into_iter(), (0.0, 1.0)), None);
         let one = Scale::logarithmic([5.0].into_iter(), (0.0, 1.0)).expect("a number");
         // 5 is a step itself, so that the axis is opened to both sides, and 5 is its middle.
@@ -223,7 +238,10 @@ mod tests {
             let ticks = ticks(1e-3, 10_f64.powi(exponent), 7);
             assert!(!ticks.is_empty() && ticks.len() <= 7, "{ticks:?}");
         }
-        assert_eq!(Scale::linear((0.0, 880.0), (0.0, 1.0)).ticks(5), [0.0, 200.0, 400.0, 600.0, 800.0]);
+        assert_eq!(
+            Scale::linear((0.0, 880.0), (0.0, 1.0)).ticks(5),
+            [0.0, 200.0, 400.0, 600.0, 800.0]
+        );
         assert_eq!(Scale::linear((-3.0, 3.0), (0.0, 1.0)).ticks(3), [-2.0, 0.0, 2.0]);
         assert_eq!(Scale::linear((0.0, 0.0), (0.0, 1.0)).ticks(3), [0.0; 0]);
     }

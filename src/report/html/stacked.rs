@@ -111,7 +111,12 @@ fn axis(scale: &Scale) -> Markup {
 
 /// The first row of a size names it for `rows` rows.
 fn row(bar: &Bar, rows: Option<usize>, scale: &Scale) -> Markup {
-    let time = |time_ns: Option<f64>| time_ns.map_or_else(|| undefined("not measured"), |time_ns| html! { (microseconds(time_ns)) });
+    let time = |time_ns: Option<f64>| {
+        time_ns.map_or_else(
+            || undefined("not measured"),
+            |time_ns| html! { (microseconds(time_ns)) },
+        )
+    };
     html! {
         tr {
             @if let Some(rows) = rows { th scope="rowgroup" rowspan=(rows) { (foreign(&bar.value)) } }
@@ -130,11 +135,24 @@ fn picture(bar: &Bar, scale: &Scale) -> Markup {
     // Without its first call the place of the second would say something false.
     for ((_, name, class), time_ns) in CALLS.iter().zip(bar.calls).take_while(|(_, time)| time.is_some()) {
         let time_ns = time_ns.unwrap_or_default();
-        pieces.push((*class, *name, time_ns, scale.place(end_ns), scale.place(end_ns + time_ns)));
+        pieces.push((
+            *class,
+            *name,
+            time_ns,
+            scale.place(end_ns),
+            scale.place(end_ns + time_ns),
+        ));
         end_ns += time_ns;
     }
-    let words = pieces.iter().map(|piece| format!("{} {} µs", piece.1, microseconds(piece.2)));
-    let words = format!("{}, {}: {}", plain(&bar.value), bar.memory, words.collect::<Vec<_>>().join(", "));
+    let words = pieces
+        .iter()
+        .map(|piece| format!("{} {} µs", piece.1, microseconds(piece.2)));
+    let words = format!(
+        "{}, {}: {}",
+        plain(&bar.value),
+        bar.memory,
+        words.collect::<Vec<_>>().join(", ")
+    );
     html! {
         svg width=(WIDTH) height=(HEIGHT) viewBox=(format!("0 0 {WIDTH} {HEIGHT}")) role="img" aria-label=(words) {
             @for tick in scale.ticks(5) { line.grid x1=(px(scale.place(tick))) x2=(px(scale.place(tick))) y1="0" y2=(HEIGHT) {} }

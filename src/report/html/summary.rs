@@ -2,83 +2,14 @@
 
 use super::format::{change, counted, foreign, ratio};
 use super::view::View;
-use crate::report::{Compared, Conclusion, Printable};
-use crate::stats::{CommonShift, Correction, Direction, Finding, Warning};
+use crate::report::Compared;
+use crate::stats::{CommonShift, Correction, Direction, Finding};
 use maud::{Markup, html};
 
-/// The headline and the exit status that it stands for.
-pub(super) struct Headline {
-    pub text: String,
-    pub exit: String,
-}
-
-/// Returns the sentence on top.
-pub(super) fn headline(view: &View) -> Headline {
-    match view.compared {
-        Some(compared) => compared_headline(compared),
-        None => Headline {
-            text: cost_headline(view),
-            exit: String::from("exit status 0: one baseline, nothing was compared."),
-        },
-    }
-}
-
-fn compared_headline(compared: &Compared) -> Headline {
-    let summary = compared.comparison.summary;
-    let measured = compared.comparison.benchmarks.iter().filter(|benchmark| benchmark.measured.is_some());
-    let of = counted(measured.count(), "benchmark", "benchmarks");
-    let common = compared.comparison.common_shift.filter(|shift| shift.established);
-    let text = if !compared.has_verdicts() {
-        format!("No verdict: too few launches to judge any of {of}")
-    } else if summary.regressed > 0 {
-        let most = leading(compared, Direction::Slower);
-        let improved = improved_clause(summary.improved);
-        format!("{} of {of} got slower{most}{improved}", summary.regressed)
-    } else if let Some(shift) = common.filter(|shift| shift.effect.ratio > 1.0) {
-        format!(
-            "Everything that the host paces got slower together, by {}",
-            change(shift.effect.ratio)
-        )
-    } else if summary.improved > 0 {
-        let most = leading(compared, Direction::Faster);
-        format!("No regression; {} of {of} got faster{most}", summary.improved)
-    } else if summary.suspected > 0 {
-        let suspected = counted(summary.suspected, "change is", "changes are");
-        format!("No regression proven in {of}; {suspected} suspected, which one session a side cannot settle")
-    } else {
-        format!("No change found in {of}")
-    };
-    let exit = match compared.conclusion() {
-        Conclusion::Regression => "exit status 1: a regression was found.",
-        Conclusion::Doubt => "exit status 1: strict, and something is suspected or missing.",
-        Conclusion::NoRegression => "exit status 0: no regression.",
-    };
-    Headline {
-        text,
-        exit: exit.to_owned(),
-    }
-}
-
-fn improved_clause(improved: usize) -> String {
-    if improved > 0 {
-        format!("; {improved} got faster")
-    } else {
-        String::new()
-    }
-}
-
-/// The first finding of this direction, as part of the headline.
-fn leading(compared: &Compared, direction: Direction) -> String {
-    let mut findings = compared.comparison.findings.iter();
-    let finding = findings.find(|finding| finding.direction == direction);
-    finding.map_or_else(String::new, |finding| {
-        let label = Printable(&finding.label.label).to_string();
-        format!(
-            ", {} of them {label} (median {})",
-            finding.benchmarks.len(),
-            change(finding.ratio)
-        )
-    })
+/// Returns the sentence on top, with the exit code that it stands for.
+pub(super) fn headline(view: &View) -> String {
+    view.compared
+        .map_or_else(|| format!("{} (exit 0)", cost_headline(view)), Compared::headline)
 }
 
 /// What allocating costs at worst, of the strategies that the question is about.
@@ -86,13 +17,19 @@ fn cost_headline(view: &View) -> String {
     let timings = &view.base.timings;
     let worst = |function: &str| {
         let group = timings.group("scratch_loop")?;
-        let costs = group.values.iter().filter_map(|value| Some((timings.ratio_to_hoisted(group, function, value)?, value)));
+        let costs = group
+            .values
+            .iter()
+            .filter_map(|value| Some((timings.ratio_to_hoisted(group, function, value)?, value)));
         costs.max_by(|a, b| a.0.total_cmp(&b.0))
     };
     let part = |function: &str| {
         worst(function).map(|(cost, value)| format!("{function} costs up to {} ({value})", ratio(cost)))
     };
-    let parts: Vec<String> = ["sync", "stream_ordered", "arena"].into_iter().filter_map(part).collect();
+    let parts: Vec<String> = ["sync", "stream_ordered", "arena"]
+        .into_iter()
+        .filter_map(part)
+        .collect();
     if parts.is_empty() {
         return counted(timings.len(), "benchmark measured", "benchmarks measured");
     }
@@ -132,7 +69,7 @@ pub(super) fn findings(view: &View) -> Markup {
         return html! {};
     };
     let comparison = &compared.comparison;
-    let doubts = doubts(compared);
+    let doubts = compared.doubt_lines();
     html! {
         @if comparison.common_shift.is_some_and(|shift| shift.declared) || !comparison.findings.is_empty() || !comparison.renamings.is_empty() {
             section.lead aria-label="Findings" { ul.list {
@@ -144,14 +81,20 @@ pub(super) fn findings(view: &View) -> Markup {
             } }
         }
         @if !doubts.is_empty() {
-            section.doubts { h2 { "Doubts" } ul.list { @for doubt in doubts { li { (foreign(&doubt)) } } } }
+            section.doubts { h2 { "Doubts" } ul.list { @for doubt in doubts { li { bdi { (doubt) } } } } }
         }
     }
 }
 
 fn common_shift(shift: &CommonShift) -> Markup {
     let class = if shift.effect.ratio > 1.0 { "slower" } else { "faster" };
-    let interval = shift.effect.interval.map(|interval| format!(", 95 % interval {} to {}", change(interval.lower), change(interval.upper)));
+    let interval = shift.effect.interval.map(|interval| {
+        format!(
+            ", 95 % interval {} to {}",
+            change(interval.lower),
+            change(interval.upper)
+        )
+    });
     let treated = match shift.correction {
         Correction::Applied => "It is taken out of the single verdicts.",
         Correction::MovedApart => "They moved apart, so nothing is taken out of the single verdicts.",
@@ -183,29 +126,4 @@ fn finding(finding: &Finding) -> Markup {
             " (" (finding.benchmarks.len()) " of its " (finding.compared) " compared benchmarks moved)"
         }
     }
-}
-
-/// What casts doubt, most general first. Doubts about single benchmarks are told once a kind.
-fn doubts(compared: &Compared) -> Vec<String> {
-    let mut doubts: Vec<String> = compared.notes.iter().map(ToString::to_string).collect();
-    let (mut incomplete, mut disagreeing) = (Vec::new(), Vec::new());
-    for warning in &compared.comparison.warnings {
-        match warning {
-            Warning::ProbesIncomplete(id) => incomplete.push(id.to_string()),
-            Warning::AdjustmentDisagrees(id) => disagreeing.push(id.to_string()),
-            // It stands among the findings, with its numbers.
-            Warning::CommonShift => {}
-            other => doubts.push(other.to_string()),
-        }
-    }
-    for (ids, what) in [
-        (incomplete, "have no host-speed probe on some launches and are not adjusted"),
-        (disagreeing, "say something else once the host's speed is taken out"),
-    ] {
-        if let Some(first) = ids.first() {
-            let others = if ids.len() > 1 { ", …" } else { "" };
-            doubts.push(format!("{} {what}: {first}{others}", counted(ids.len(), "benchmark", "benchmarks")));
-        }
-    }
-    doubts
 }

@@ -4,7 +4,8 @@ use super::super::timings::Place;
 use super::format::{change, foreign, microseconds, percent, probability, ratio, undefined};
 use super::launches;
 use super::view::{View, verdict_style};
-use crate::stats::{BenchmarkComparison, Inconclusive, Measured, Verdict};
+use crate::report::verdict_reason;
+use crate::stats::{BenchmarkComparison, Effect, Measured};
 use maud::{Markup, html};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -51,7 +52,16 @@ fn ordered<'a>(view: &View, benchmarks: &'a [BenchmarkComparison]) -> Vec<&'a Be
 }
 
 fn verdicts() -> Markup {
-    let names = ["regressed", "improved", "suspected", "equivalent", "inconclusive", "new", "missing", "skipped"];
+    let names = [
+        "regressed",
+        "improved",
+        "suspected",
+        "equivalent",
+        "inconclusive",
+        "new",
+        "missing",
+        "skipped",
+    ];
     html! {
         label for="verdict" { "Verdict"
             select #verdict {
@@ -141,40 +151,19 @@ fn compared_row(view: &View, benchmark: &BenchmarkComparison) -> Markup {
     html! {
         tr data-verdict=(style.name) {
             th.id scope="row" { (super::format::id(id)) }
-            td class=(format!("verdict {}", style.class)) title=[why(&benchmark.verdict)] { span.mark aria-hidden="true" { (style.sign) } " " (style.name) }
-            (effect_cells(measured, style.class))
+            td class=(format!("verdict {}", style.class)) title=[verdict_reason(&benchmark.verdict)] { span.mark aria-hidden="true" { (style.sign) } " " (style.name) }
+            (effect_cells(view.effect(benchmark), measured, style.class))
             (time_cell(view, 0, id)) (time_cell(view, 1, id)) (cost_cell(view, id))
             td { (launches::picture(timing(0), timing(1))) }
         }
     }
 }
 
-/// What a verdict leaves open.
-fn why(verdict: &Verdict) -> Option<String> {
-    match verdict {
-        Verdict::Suspected { sessions_needed: Some(sessions) } => {
-            Some(format!("could be a shift between sessions: {sessions} sessions a side would settle it"))
-        }
-        Verdict::Suspected { sessions_needed: None } => {
-            Some(String::from("could be a shift between sessions: more than 20 sessions a side would settle it"))
-        }
-        Verdict::Inconclusive(reason) => Some(String::from(match reason {
-            Inconclusive::FewLaunches => "fewer than four launches on a side",
-            Inconclusive::NoisyHost => "more than half of the host-bound launches were slow",
-            Inconclusive::OneSession => "one session a side, and nothing known of how sessions differ",
-            Inconclusive::Resolution => "the interval is too wide, or on the edge of what matters",
-        })),
-        Verdict::Skipped(reason) => Some(super::format::plain(&reason.to_string())),
-        _ => None,
-    }
-}
-
-fn effect_cells(measured: Option<&Measured>, class: &str) -> Markup {
-    let Some(measured) = measured else {
+fn effect_cells(effect: Option<Effect>, measured: Option<&Measured>, class: &str) -> Markup {
+    let Some((effect, measured)) = effect.zip(measured) else {
         let none = || number(None, "", &undefined("not compared: it has no times on both sides"));
         return html! { (none()) (none()) (none()) (none()) };
     };
-    let effect = measured.effect;
     let interval = effect.interval;
     let shown = interval.map_or_else(
         || undefined("too few launches for an interval"),
@@ -206,7 +195,10 @@ fn row(view: &View, id: &str) -> Markup {
         |(lower, upper)| html! { (microseconds(lower)) " to " (microseconds(upper)) },
     );
     let calibration = view.calibration.and_then(|calibration| {
-        calibration.benchmarks.iter().find(|benchmark| benchmark.id.as_str() == id)
+        calibration
+            .benchmarks
+            .iter()
+            .find(|benchmark| benchmark.id.as_str() == id)
     });
     let detectable = calibration.and_then(|benchmark| benchmark.minimal_detectable_effect);
     let detectable_shown = detectable.map_or_else(
@@ -231,7 +223,10 @@ pub(super) fn skips(view: &View) -> Markup {
     for (side, name) in view.sides().zip(["base", "new"]) {
         for (id, benchmark) in side.side.benchmarks() {
             if let Some(reason) = benchmark.skipped() {
-                reasons.entry((id.to_string(), reason.to_string())).or_default().insert(name);
+                reasons
+                    .entry((id.to_string(), reason.to_string()))
+                    .or_default()
+                    .insert(name);
             }
         }
         for left_out in &side.summary.left_out {

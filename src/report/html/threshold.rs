@@ -29,13 +29,15 @@ pub(super) fn section(view: &View) -> Markup {
         return html! {};
     };
     let panels: Vec<(&String, Vec<Row>)> = group.values.iter().map(|value| (value, rows(view, value))).collect();
-    let times = panels.iter().flat_map(|(_, rows)| {
-        rows.iter().flat_map(|row| [Some(row.time_ns), row.base_ns]).flatten()
-    });
+    let times = panels
+        .iter()
+        .flat_map(|(_, rows)| rows.iter().flat_map(|row| [Some(row.time_ns), row.base_ns]).flatten());
     let Some(times) = Scale::logarithmic(times, TIMES) else {
         return html! {};
     };
-    let held = panels.iter().flat_map(|(_, rows)| rows.iter().filter_map(|row| row.held_bytes));
+    let held = panels
+        .iter()
+        .flat_map(|(_, rows)| rows.iter().filter_map(|row| row.held_bytes));
     let held = Scale::from_zero(held.map(|bytes| bytes as f64), BYTES);
     html! {
         h2 #threshold { "Release threshold" }
@@ -56,7 +58,11 @@ fn hoisted_ns(side: &SideView, value: &str) -> Option<f64> {
 
 fn rows<'a>(view: &'a View, value: &str) -> Vec<Row<'a>> {
     let side = view.shown();
-    let functions = side.timings.group(GROUP).map(|group| group.functions.as_slice()).unwrap_or_default();
+    let functions = side
+        .timings
+        .group(GROUP)
+        .map(|group| group.functions.as_slice())
+        .unwrap_or_default();
     let row = |function: &'a String| {
         let time_ns = side.timings.median_ns(GROUP, function, value)?;
         let seen = side.summary.observations.get(&format!("{GROUP}/{function}/{value}"));
@@ -66,10 +72,16 @@ fn rows<'a>(view: &'a View, value: &str) -> Vec<Row<'a>> {
             time_ns,
             base_ns: base.and_then(|base| base.timings.median_ns(GROUP, function, value)),
             cost: hoisted_ns(side, value).map(|hoisted_ns| time_ns / hoisted_ns),
-            held_bytes: seen.and_then(|seen| seen.reserved).map(|reserved| reserved.after_synchronize_bytes),
+            held_bytes: seen
+                .and_then(|seen| seen.reserved)
+                .map(|reserved| reserved.after_synchronize_bytes),
         })
     };
-    functions.iter().filter(|function| function.as_str() != "hoisted").filter_map(row).collect()
+    functions
+        .iter()
+        .filter(|function| function.as_str() != "hoisted")
+        .filter_map(row)
+        .collect()
 }
 
 fn panel(value: &str, rows: &[Row], hoisted_ns: Option<f64>, times: &Scale, held: Option<&Scale>) -> Markup {
@@ -98,7 +110,10 @@ fn panel(value: &str, rows: &[Row], hoisted_ns: Option<f64>, times: &Scale, held
 }
 
 fn described(row: &Row) -> String {
-    let held = row.held_bytes.map(|held| format!(", {} held", bytes(held))).unwrap_or_default();
+    let held = row
+        .held_bytes
+        .map(|held| format!(", {} held", bytes(held)))
+        .unwrap_or_default();
     format!("{} {} µs{held}", plain(row.function), microseconds(row.time_ns))
 }
 

@@ -1,8 +1,8 @@
 //! What the sections of the page share: both sides' times, and the verdicts by id.
 
 use super::super::timings::{Group, Place, Timings, groups};
-use crate::report::{Compared, SideSummary};
-use crate::stats::{BenchmarkComparison, Calibration, Side, Verdict};
+use crate::report::{Compared, SideSummary, verdict_name};
+use crate::stats::{BenchmarkComparison, Calibration, Effect, Side, Verdict};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// One side.
@@ -48,11 +48,20 @@ impl<'a> View<'a> {
             .collect();
         let groups = groups(ids.iter().copied());
         let places = groups.iter().flat_map(|group| {
-            let of_function = move |function| group.values.iter().map(move |value| format!("{}/{function}/{value}", group.name));
+            let of_function = move |function| {
+                group
+                    .values
+                    .iter()
+                    .map(move |value| format!("{}/{function}/{value}", group.name))
+            };
             group.functions.iter().flat_map(of_function)
         });
         let mut ordered: Vec<String> = places.filter(|id| ids.contains(id.as_str())).collect();
-        ordered.extend(ids.iter().filter(|id| Place::of(id).is_none()).map(|id| (*id).to_owned()));
+        ordered.extend(
+            ids.iter()
+                .filter(|id| Place::of(id).is_none())
+                .map(|id| (*id).to_owned()),
+        );
         let benchmarks = compared.iter().flat_map(|compared| &compared.comparison.benchmarks);
         View {
             by_id: benchmarks.map(|benchmark| (benchmark.id.as_str(), benchmark)).collect(),
@@ -76,6 +85,16 @@ impl<'a> View<'a> {
         self.new.as_ref().map(|_| &self.base)
     }
 
+    /// The change of a benchmark; with one launch a side what holds inside the processes.
+    pub fn effect(&self, benchmark: &BenchmarkComparison) -> Option<Effect> {
+        let in_process = self
+            .compared
+            .and_then(|compared| compared.in_process.get(&benchmark.id));
+        in_process
+            .copied()
+            .or(benchmark.measured.as_ref().map(|measured| measured.effect))
+    }
+
     /// Both sides, the base first.
     pub fn sides(&self) -> impl Iterator<Item = &SideView<'a>> {
         std::iter::once(&self.base).chain(self.new.as_ref())
@@ -93,20 +112,24 @@ pub(super) struct VerdictStyle {
 
 /// How the page shows a verdict; `ratio` tells which way a suspicion points.
 pub(super) fn verdict_style(verdict: &Verdict, ratio: Option<f64>) -> VerdictStyle {
-    let style = |name, sign, class| VerdictStyle { name, sign, class };
+    let style = |sign, class| VerdictStyle {
+        name: verdict_name(verdict),
+        sign,
+        class,
+    };
     let direction = match ratio {
         Some(ratio) if ratio > 1.0 => "slower",
         Some(_) => "faster",
         None => "quiet",
     };
     match verdict {
-        Verdict::Regressed => style("regressed", "▲", "slower strong"),
-        Verdict::Improved => style("improved", "▼", "faster strong"),
-        Verdict::Suspected { .. } => style("suspected", "?", direction),
-        Verdict::Equivalent => style("equivalent", "=", ""),
-        Verdict::Inconclusive(_) => style("inconclusive", "~", "quiet"),
-        Verdict::New => style("new", "+", ""),
-        Verdict::Missing => style("missing", "−", ""),
-        Verdict::Skipped(_) => style("skipped", "∅", "quiet"),
+        Verdict::Regressed => style("▲", "slower strong"),
+        Verdict::Improved => style("▼", "faster strong"),
+        Verdict::Suspected { .. } => style("?", direction),
+        Verdict::Equivalent => style("=", ""),
+        Verdict::Inconclusive(_) => style("~", "quiet"),
+        Verdict::New => style("+", ""),
+        Verdict::Missing => style("−", ""),
+        Verdict::Skipped(_) => style("∅", "quiet"),
     }
 }
