@@ -1,6 +1,6 @@
 """Opens report pages in a headless Chromium and checks what a reader relies on.
 
-usage: check.py CHROMIUM SCREENSHOT_FOLDER PAGE...
+usage: check.py CHROMIUM SCREENSHOT_FOLDER slices|tops PAGE...
 
 Speaks the browser's debugging protocol over a pipe, so that nothing but Python's own library is needed.
 Prints a line a page; the first claim that does not hold ends it with exit code 1.
@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 
-DEADLINE_S = 120
+DEADLINE_S = 400
 SLICE_PX = 1400
 
 
@@ -108,10 +108,11 @@ class Page:
         self.call("Input.dispatchKeyEvent", type="keyDown", **parameters)
         self.call("Input.dispatchKeyEvent", type="keyUp", **parameters)
 
-    def screenshots(self, path):
-        """Slices of the whole page, each as high as can still be read when it is looked at."""
+    def screenshots(self, path, whole):
+        """Slices of the page, each as high as can still be read when it is looked at; or the first alone."""
         size = self.call("Page.getLayoutMetrics")["cssContentSize"]
-        for number, top in enumerate(range(0, int(size["height"]), SLICE_PX)):
+        end = int(size["height"]) if whole else 1
+        for number, top in enumerate(range(0, end, SLICE_PX)):
             clip = {"x": 0, "y": top, "width": size["width"], "height": min(SLICE_PX, size["height"] - top), "scale": 1}
             data = self.call("Page.captureScreenshot", format="png", clip=clip, captureBeyondViewport=True)["data"]
             path.with_name(f"{path.name}_{number:02}.png").write_bytes(base64.b64decode(data))
@@ -218,7 +219,7 @@ def check_marks(page, name):
     claim(page.run("!window.planted"), f"{name}: no foreign script ran")
 
 
-def check(browser, path, folder):
+def check(browser, path, folder, whole):
     url = path.resolve().as_uri()
     stem = path.stem
     for width, height, touch in [(1280, 900, False), (390, 844, True)]:
@@ -230,7 +231,7 @@ def check(browser, path, folder):
             ratio, where = page.run(CONTRAST)
             claim(ratio >= 4.5, f"{name}: text stands out from its ground: {ratio:.2f} at {where}")
             check_marks(page, name)
-            page.screenshots(folder / f"{stem}_{width}_{scheme}")
+            page.screenshots(folder / f"{stem}_{width}_{scheme}", whole)
             if page.run("!!document.querySelector('#all')"):
                 # First, while nothing has the focus yet.
                 if not touch:
@@ -243,14 +244,14 @@ def check(browser, path, folder):
 
 
 def main():
-    executable, folder, *pages = sys.argv[1:]
+    executable, folder, extent, *pages = sys.argv[1:]
     folder = pathlib.Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
         browser = Browser(executable, profile)
         try:
             for page in pages:
-                check(browser, pathlib.Path(page), folder)
+                check(browser, pathlib.Path(page), folder, extent == "slices")
         finally:
             browser.close()
 

@@ -70,12 +70,14 @@ fn a_browser_shows_sorts_and_filters_without_a_complaint_or_a_request() {
         report(folder, &["one-launch-base", "one-launch-new"], "one_launch.html"),
     ];
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/report_browser/check.py");
-    let output = Command::new(python)
+    let extent = if kept.is_some() { "slices" } else { "tops" };
+    let mut command = Command::new(python);
+    let command = command
         .arg(script)
         .arg(browser)
         .arg(folder.join("screenshots"))
-        .args(pages)
-        .output();
+        .arg(extent);
+    let output = command.args(pages).output();
     let output = output.expect("python starts");
     println!("{}", String::from_utf8_lossy(&output.stdout));
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

@@ -68,7 +68,7 @@ fn table(view: &View, changed: &[(&BenchmarkComparison, &Measured)]) -> Markup {
         (low.min(end.max(AXIS_END.0)), high.max(end.min(AXIS_END.1)))
     });
     let room = (high - low) * 0.04;
-    let scale = Scale::linear((low - room, high + room), (4.0, WIDTH - 4.0));
+    let scale = Scale::linear((low - room, high + room), (14.0, WIDTH - 22.0));
     let time = |side: Option<&super::view::SideView>, id: &str| {
         side.and_then(|side| side.timings.get(id)).map_or_else(
             || undefined("not measured"),
@@ -88,7 +88,7 @@ fn table(view: &View, changed: &[(&BenchmarkComparison, &Measured)]) -> Markup {
                         @let style = verdict_style(&benchmark.verdict, Some(measured.effect.ratio));
                         tr {
                             th.id scope="row" { (id(benchmark.id.as_str())) }
-                            td class=(format!("n {}", style.class)) { (change(measured.effect.ratio)) " " span.mark aria-hidden="true" { (style.sign) } }
+                            td class=(format!("n {}", style.class)) { (change(measured.effect.ratio)) " " span.mark aria-hidden="true" { (style.sign) } (raw_note(view, benchmark)) }
                             td class=(style.class) { (whisker(&measured.effect, &scale)) }
                             td.n { (time(Some(&view.base), benchmark.id.as_str())) }
                             td.n { (time(view.new.as_ref(), benchmark.id.as_str())) }
@@ -99,6 +99,13 @@ fn table(view: &View, changed: &[(&BenchmarkComparison, &Measured)]) -> Markup {
             }
         }
     }
+}
+
+/// What the times alone say, where that is something else.
+pub(super) fn raw_note(view: &View, benchmark: &BenchmarkComparison) -> Markup {
+    let raw = benchmark.measured.as_ref().map(|measured| measured.raw.ratio);
+    let raw = raw.filter(|_| view.disagree.contains(benchmark.id.as_str()));
+    html! { @if let Some(raw) = raw { div.note title="the host's speed left in" { "raw " (change(raw)) } } }
 }
 
 fn axis(scale: &Scale) -> Markup {

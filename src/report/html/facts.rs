@@ -10,6 +10,20 @@ use std::collections::BTreeMap;
 /// Facts by name, in the order of the page. `None`: the input does not say.
 type Facts = Vec<(&'static str, Option<String>)>;
 
+/// One fact on either side.
+struct Row<'a> {
+    what: &'static str,
+    base: Option<&'a str>,
+    /// `None` without a new side.
+    new: Option<Option<&'a str>>,
+}
+
+impl Row<'_> {
+    fn differs(&self) -> bool {
+        self.new.is_some_and(|new| new != self.base)
+    }
+}
+
 pub(super) fn section(view: &View) -> Markup {
     let base = facts(&view.base);
     let new = view.new.as_ref().map(facts);
@@ -22,19 +36,18 @@ pub(super) fn section(view: &View) -> Markup {
     let differing = new
         .as_ref()
         .map(|new| base.iter().zip(new).filter(|(base, new)| base.1 != new.1).count());
-    let mut rows: Vec<(&'static str, Option<&str>, Option<Option<&str>>)> = base
+    let mut rows: Vec<Row> = base
         .iter()
         .enumerate()
-        .map(|(index, (what, value))| {
-            let other = new
+        .map(|(index, (what, value))| Row {
+            what,
+            base: value.as_deref(),
+            new: new
                 .as_ref()
-                .and_then(|new| new.get(index))
-                .map(|(_, other)| other.as_deref());
-            (*what, value.as_deref(), other)
+                .map(|new| new.get(index).and_then(|(_, value)| value.as_deref())),
         })
         .collect();
-    let differs = |value: Option<&str>, other: Option<Option<&str>>| other.is_some_and(|other| other != value);
-    rows.sort_by_key(|(_, value, other)| !differs(*value, *other));
+    rows.sort_by_key(|row| !row.differs());
     html! {
         h2 #measured { "What was measured" }
         @if let Some(differing) = differing {
@@ -42,21 +55,21 @@ pub(super) fn section(view: &View) -> Markup {
         }
         div.scroll tabindex="0" role="region" aria-label="What was measured" {
             table.facts {
-                thead { tr { th scope="col" { "Fact" } th scope="col" { "Base" } @if new.is_some() { th scope="col" { "New" } } } }
+                thead { tr { th scope="col" { "Fact" } th scope="col" { @if new.is_some() { "Base" } @else { "Value" } } @if new.is_some() { th scope="col" { "New" } } } }
                 tbody {
-                    @for (what, value, other) in rows {
-                        @let differs = differs(value, other);
+                    @for row in rows {
+                        @let differs = row.differs();
                         tr class=[differs.then_some("differs")] {
                             th scope="row" {
-                                @if differs { "≠ " } (what)
-                                @match treatments.get(what) {
+                                @if differs { "≠ " } (row.what)
+                                @match treatments.get(row.what) {
                                     Some(DifferenceKind::Treatment) => span.treatment { " (treatment)" },
                                     Some(DifferenceKind::Refused) => span.treatment { " (does not compare)" },
                                     _ => {}
                                 }
                             }
-                            td.text { (shown(value)) }
-                            @if let Some(other) = other { td.text { (shown(other)) } }
+                            td.text { (shown(row.base)) }
+                            @if let Some(new) = row.new { td.text { (shown(new)) } }
                         }
                     }
                 }

@@ -19,7 +19,7 @@ const BOTTOM: f64 = 24.0;
 const LABEL_GAP: f64 = 14.0;
 /// Longest label, and what a character of one takes, generously.
 const LABEL_CHARACTERS_MAX: usize = 20;
-const CHARACTER: f64 = 7.2;
+const CHARACTER: f64 = 7.8;
 /// Sizes that stand closer are not both named.
 const TICK_GAP: f64 = 40.0;
 /// Colours that the style sheet has.

@@ -51,7 +51,12 @@ fn calibrated(calibration: Option<&Calibration>) -> String {
     let Some(calibration) = calibration else {
         return String::from("The false-alarm rate of this machine was not calibrated.");
     };
-    let Some(alarms) = shares(calibration.alarms) else {
+    // Without a detectable effect no half could have raised an alarm.
+    let judged = calibration
+        .benchmarks
+        .iter()
+        .any(|benchmark| benchmark.minimal_detectable_effect.is_some());
+    let Some(alarms) = shares(calibration.alarms).filter(|_| judged) else {
         return String::from(
             "The false-alarm rate of this machine is not known: the base has too few launches to be split in two.",
         );

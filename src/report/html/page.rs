@@ -53,10 +53,10 @@ pub(super) fn page(view: &View) -> Markup {
 
 /// The sections below the findings, in order: the anchor of each, its short name, and what it holds.
 fn sections(view: &View) -> Vec<(&'static str, &'static str, Markup)> {
-    vec![
+    let measured = ("measured", "Measured", facts::section(view));
+    let mut sections = vec![
         ("changes", "Changed", changes::section(view)),
         ("change", "Change map", heat_map::change_section(view)),
-        ("measured", "Measured", facts::section(view)),
         ("cost", "Cost", heat_map::cost_section(view)),
         ("size", "Sizes", lines::section(view)),
         ("threshold", "Threshold", threshold::section(view)),
@@ -66,7 +66,11 @@ fn sections(view: &View) -> Vec<(&'static str, &'static str, Markup)> {
         ("skipped", "Skipped", table::skips(view)),
         ("method", "Method", method::section(view)),
         ("commands", "Commands", method::commands(view)),
-    ]
+    ];
+    // A comparison is believed or not for what differs beside the driver; one baseline is read for its times.
+    let place = if view.compared.is_some() { 2 } else { 7 };
+    sections.insert(place, measured);
+    sections
 }
 
 fn title(view: &View) -> String {

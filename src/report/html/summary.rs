@@ -23,9 +23,7 @@ fn cost_headline(view: &View) -> String {
             .filter_map(|value| Some((timings.ratio_to_hoisted(group, function, value)?, value)));
         costs.max_by(|a, b| a.0.total_cmp(&b.0))
     };
-    let part = |function: &str| {
-        worst(function).map(|(cost, value)| format!("{function} costs up to {} ({value})", ratio(cost)))
-    };
+    let part = |function: &str| worst(function).map(|(cost, value)| format!("{function} {} ({value})", ratio(cost)));
     let parts: Vec<String> = ["sync", "stream_ordered", "arena"]
         .into_iter()
         .filter_map(part)
@@ -33,7 +31,10 @@ fn cost_headline(view: &View) -> String {
     if parts.is_empty() {
         return counted(timings.len(), "benchmark measured", "benchmarks measured");
     }
-    format!("Against a loop that does not allocate, {}", parts.join(", "))
+    format!(
+        "What allocating costs at most, against a loop that does not: {}",
+        parts.join(", ")
+    )
 }
 
 /// The counts of verdicts, each of which filters the table.

@@ -5,7 +5,7 @@ use super::format::{change, foreign, microseconds, percent, probability, ratio, 
 use super::launches;
 use super::view::{View, verdict_style};
 use crate::report::verdict_reason;
-use crate::stats::{BenchmarkComparison, Effect, Measured};
+use crate::stats::BenchmarkComparison;
 use maud::{Markup, html};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -152,15 +152,15 @@ fn compared_row(view: &View, benchmark: &BenchmarkComparison) -> Markup {
         tr data-verdict=(style.name) {
             th.id scope="row" { (super::format::id(id)) }
             td class=(format!("verdict {}", style.class)) title=[verdict_reason(&benchmark.verdict)] { span.mark aria-hidden="true" { (style.sign) } " " (style.name) }
-            (effect_cells(view.effect(benchmark), measured, style.class))
+            (effect_cells(view, benchmark, style.class))
             (time_cell(view, 0, id)) (time_cell(view, 1, id)) (cost_cell(view, id))
             td { (launches::picture(timing(0), timing(1))) }
         }
     }
 }
 
-fn effect_cells(effect: Option<Effect>, measured: Option<&Measured>, class: &str) -> Markup {
-    let Some((effect, measured)) = effect.zip(measured) else {
+fn effect_cells(view: &View, benchmark: &BenchmarkComparison, class: &str) -> Markup {
+    let Some((effect, measured)) = view.effect(benchmark).zip(benchmark.measured.as_ref()) else {
         let none = || number(None, "", &undefined("not compared: it has no times on both sides"));
         return html! { (none()) (none()) (none()) (none()) };
     };
@@ -180,7 +180,7 @@ fn effect_cells(effect: Option<Effect>, measured: Option<&Measured>, class: &str
         |effect| html! { (percent(effect)) },
     );
     html! {
-        (number(Some(effect.ratio), class, &html! { (change(effect.ratio)) }))
+        (number(Some(effect.ratio), class, &html! { (change(effect.ratio)) (super::changes::raw_note(view, benchmark)) }))
         (number(interval.map(|interval| interval.upper / interval.lower), "", &shown))
         (number(q_value, "", &q_shown))
         (number(detectable, "", &detectable_shown))

@@ -11,8 +11,8 @@ const ROW: f64 = 24.0;
 const TOP: f64 = 22.0;
 const LEFT: f64 = 60.0;
 /// Where the axis of times ends, and where that of bytes begins and ends.
-const TIMES: (f64, f64) = (LEFT + 6.0, 142.0);
-const BYTES: (f64, f64) = (196.0, 224.0);
+const TIMES: (f64, f64) = (LEFT + 6.0, 136.0);
+const BYTES: (f64, f64) = (186.0, 226.0);
 
 /// One threshold at one size.
 struct Row<'a> {

@@ -2,7 +2,7 @@
 
 use super::super::timings::{Group, Place, Timings, groups};
 use crate::report::{Compared, SideSummary, verdict_name};
-use crate::stats::{BenchmarkComparison, Calibration, Effect, Side, Verdict};
+use crate::stats::{BenchmarkComparison, Calibration, Effect, Side, Verdict, Warning};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// One side.
@@ -23,6 +23,8 @@ pub(super) struct View<'a> {
     pub groups: Vec<Group>,
     /// Every id with a time, in the order of the suite; those that name no place last.
     pub ids: Vec<String>,
+    /// Ids whose raw and adjusted effects disagree.
+    pub disagree: BTreeSet<&'a str>,
     pub by_id: BTreeMap<&'a str, &'a BenchmarkComparison>,
 }
 
@@ -63,7 +65,13 @@ impl<'a> View<'a> {
                 .map(|id| (*id).to_owned()),
         );
         let benchmarks = compared.iter().flat_map(|compared| &compared.comparison.benchmarks);
+        let warnings = compared.iter().flat_map(|compared| &compared.comparison.warnings);
+        let disagree = warnings.filter_map(|warning| match warning {
+            Warning::AdjustmentDisagrees(id) => Some(id.as_str()),
+            _ => None,
+        });
         View {
+            disagree: disagree.collect(),
             by_id: benchmarks.map(|benchmark| (benchmark.id.as_str(), benchmark)).collect(),
             ids: ordered,
             base,
