@@ -28,4 +28,3 @@ pub use printable::Printable;
 pub use readme::{NoReadmeTables, readme_tables};
 pub use replay::REPLAY_COLUMNS;
 pub use table::{Column, comparison_table};
-pub use timings::{Group, LaunchTime, Place, Timing, Timings};

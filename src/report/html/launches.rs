@@ -5,7 +5,7 @@ use super::format::{microseconds, px, undefined};
 use super::scale::Scale;
 use maud::{Markup, html};
 
-const WIDTH: f64 = 150.0;
+const WIDTH: f64 = 136.0;
 const HEIGHT: f64 = 26.0;
 /// Between the sides.
 const GAP: f64 = 8.0;

@@ -73,12 +73,12 @@ impl Scale {
         let (low, high) = self.domain;
         let first = decade(low);
         let last = decade(high) + 1;
-        // From fine to coarse, and then every second, third … power of ten.
+        // From fine to coarse, and then every second, third … power of ten, of which a number has 632.
         let fine: [&[f64]; 3] = [&[1.0, 2.0, 5.0], &[1.0, 3.0], &[1.0]];
         let sets = fine
             .into_iter()
             .map(|steps| (steps, 1))
-            .chain((2..40).map(|every| (fine[2], every)));
+            .chain((2..700).map(|every| (fine[2], every)));
         for (steps, every) in sets {
             let decades = (first..=last).filter(|power| power.rem_euclid(every) == 0);
             let ticks: Vec<f64> = decades

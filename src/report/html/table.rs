@@ -17,6 +17,7 @@ pub(super) fn section(view: &View) -> Markup {
             @if view.compared.is_some() { ": the base in grey, then the new side in blue, on one logarithmic axis" }
             "; launches more than 25 % above the median are drawn on its upper edge, and thin lines part sessions."
             @if view.compared.is_some() { " Changes have the host's speed taken out, where it was recorded; times are as they were measured." }
+            " Detectable: the smallest change that nine of ten comparisons of such recordings would find."
         }
         div.controls.scripted {
             label for="filter" { "Filter by id" input #filter type="search" autocomplete="off" placeholder="sync 1MiB"; }
@@ -83,7 +84,7 @@ const COMPARED: [(&str, Column); 10] = [
     ("Base, µs", Column::Number),
     ("New, µs", Column::Number),
     ("× hoisted", Column::Number),
-    ("Launches: base, new", Column::Picture),
+    ("Launches", Column::Picture),
 ];
 const ALONE: [(&str, Column); 6] = [
     ("Benchmark", Column::Text),
