@@ -1,13 +1,16 @@
 //! `poolbench report` and `poolbench compare --format html`: one file that needs nothing beside it.
 
+#[path = "common/hostile.rs"]
+mod hostile;
 #[path = "common/synthetic_baseline.rs"]
 mod synthetic_baseline;
 
 use assert_cmd::Command;
+use hostile::{hostile, hostile_texts};
 use std::fs;
 use std::path::Path;
 use std::process::Output;
-use synthetic_baseline::{Recording, hostile, hostile_texts, ids, write};
+use synthetic_baseline::{Recording, ids, write};
 use tempfile::TempDir;
 
 /// A working folder with baselines in it.

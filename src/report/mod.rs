@@ -9,6 +9,7 @@ mod comparison;
 mod html;
 mod inventory;
 mod printable;
+mod prose;
 mod readme;
 mod replay;
 mod table;

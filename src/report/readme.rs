@@ -2,14 +2,13 @@
 
 use super::Printable;
 use super::break_even::{BreakEven, Point, break_even};
+use super::prose::{grouped, wrapped};
 use super::table::microseconds;
 use super::timings::{Group, Timing, Timings, value_bytes};
 use crate::baseline::{Input, Manifest};
 use std::fmt::Write as _;
 use thiserror::Error;
 
-/// Columns of a line of prose.
-const COLUMNS: usize = 120;
 /// From this size on the two kinds of allocation are compared in a sentence.
 const LARGE_BYTES: usize = 1 << 20;
 /// The sizes whose bytes held are shown.
@@ -327,38 +326,6 @@ fn evenness(points: &[Point]) -> Option<String> {
     })
 }
 
-/// A whole number with its thousands apart: `33,554,432`.
-fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
-
-/// Breaks prose into lines.
-fn wrapped(prose: &str) -> String {
-    let mut text = String::new();
-    let mut column = 0;
-    for word in prose.split(' ').filter(|word| !word.is_empty()) {
-        let width = word.chars().count();
-        if column > 0 && column + 1 + width > COLUMNS {
-            text.push('\n');
-            column = 0;
-        } else if column > 0 {
-            text.push(' ');
-            column += 1;
-        }
-        text.push_str(word);
-        column += width;
-    }
-    text
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -383,17 +350,5 @@ mod tests {
             "within 5 % of `hoisted` at no size measured (up to 315 µs)"
         );
         assert_eq!(evenness(&[]), None);
-    }
-
-    #[test]
-    fn prose_is_broken_and_numbers_are_grouped() {
-        let long = ["word"; 40].join(" ");
-        let lines: Vec<String> = wrapped(&long).lines().map(str::to_owned).collect();
-        // 24 words of four letters and 23 spaces are 119 characters; a 25th would make 124.
-        assert_eq!(lines.iter().map(String::len).collect::<Vec<_>>(), [119, 79]);
-        assert_eq!(
-            [0, 999, 1_000, 33_554_432].map(grouped),
-            ["0", "999", "1,000", "33,554,432"]
-        );
     }
 }

@@ -3,12 +3,15 @@
 //! It takes a minute or two, so it runs only where `POOLBENCH_BROWSER` names a Chromium, as `.ci/run` does.
 //! `POOLBENCH_SCREENSHOTS` names a folder that keeps pages and pictures for a look; they are never committed.
 
+#[path = "../common/hostile.rs"]
+mod hostile;
 #[path = "../common/synthetic_baseline.rs"]
 mod synthetic_baseline;
 
 use assert_cmd::Command;
+use hostile::hostile;
 use std::path::{Path, PathBuf};
-use synthetic_baseline::{Recording, hostile, write};
+use synthetic_baseline::{Recording, write};
 
 fn in_path(name: &str) -> Option<PathBuf> {
     let folders = std::env::var_os("PATH")?;
