@@ -2,9 +2,9 @@
 //! alternative to allocating, and allocating synchronously costs most.
 
 use poolbench::case::{Size, Threshold};
-use poolbench::report::{Column, comparison_table};
+use poolbench::report::{FRAGMENTATION, comparison_table};
 use poolbench::strategy::{self, StrategyKind};
-use poolbench::suite::{self, Outcome, Suite, SuiteError};
+use poolbench::suite::{self, Suite, SuiteError};
 use poolbench::workload::ScratchLoop;
 use std::process::ExitCode;
 
@@ -16,11 +16,6 @@ const SEED: u64 = 2026;
 /// Iterations, then one synchronise.
 const ITERATIONS: u64 = 100;
 const THRESHOLD: Threshold = Threshold::Max;
-
-const FRAGMENTATION: Column = Column {
-    heading: "peak reserved / peak used",
-    cell: fragmentation,
-};
 
 fn main() -> ExitCode {
     suite::main(GROUP, measure)
@@ -53,13 +48,4 @@ fn case(strategy: &'static StrategyKind, size: Size) -> ScratchLoop {
         release_threshold_bytes: THRESHOLD.bytes(size),
         iterations: ITERATIONS,
     }
-}
-
-#[allow(clippy::cast_precision_loss, reason = "for display")]
-fn fragmentation(outcome: &Outcome) -> String {
-    let ratio = outcome
-        .observation
-        .reserved
-        .map(|seen| seen.high_bytes as f64 / seen.used_high_bytes as f64);
-    ratio.map_or_else(|| String::from("-"), |ratio| format!("{ratio:.2}"))
 }

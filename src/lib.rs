@@ -12,8 +12,12 @@ pub mod cuda;
 #[allow(unsafe_code, reason = "the driver's functions, and the host device behind them")]
 pub mod driver;
 pub mod environment;
+pub mod host_probe;
+pub mod kernel_work;
 pub mod measure;
 pub mod observation;
+pub mod recording;
+pub mod replay;
 pub mod report;
 pub mod run_record;
 pub mod slug;
@@ -21,4 +25,5 @@ pub mod stats;
 pub mod strategy;
 pub mod suite;
 pub mod trace;
+mod whole_file;
 pub mod workload;

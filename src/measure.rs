@@ -3,6 +3,7 @@
 use crate::case::{BenchmarkId, InvalidPart, Size};
 use crate::cuda::{self, Device};
 use crate::driver::log::{self, Phase};
+use crate::kernel_work::KernelWork;
 pub use crate::observation::{CallTimes, Observation, Replay, Reserved, Reuse};
 use std::time::{Duration, Instant};
 use thiserror::Error;
@@ -25,6 +26,12 @@ pub trait Case {
     /// What the buffers of one whole loop add up to.
     fn loop_bytes(&self) -> u64 {
         (self.size().as_bytes() as u64).saturating_mul(self.iterations_per_loop())
+    }
+
+    /// The kernels of one loop, from which the device's share of the time follows; `None` for a case
+    /// without kernels, whose time is all the host's.
+    fn kernel_work(&self) -> Option<KernelWork> {
+        None
     }
 
     /// Allocates what the case needs, outside the measured time.
@@ -86,12 +93,14 @@ pub enum Failure {
         free_bytes: usize,
     },
     /// One loop takes so long that the case cannot be measured in its time.
-    #[error("one loop of {iterations} iterations would take {:.1} s, more than the {:.0} s that a loop may take", loop_time.as_secs_f64(), LOOP_TIME_MAX.as_secs_f64())]
+    #[error("one loop of {iterations} iterations would take {:.1} s, more than the {:.1} s that a loop may take", loop_time.as_secs_f64(), limit.as_secs_f64())]
     TooSlow {
         /// Iterations of the loop.
         iterations: u64,
         /// Estimated from one iteration.
         loop_time: Duration,
+        /// What it may take.
+        limit: Duration,
     },
     /// One loop goes through more memory than the host device can in the case's time.
     #[error(
@@ -104,6 +113,34 @@ pub enum Failure {
     /// The output is not what the CPU computes.
     #[error("wrong result: element {index} of the output is {actual}, not {expected}")]
     WrongResult {
+        /// Index of the first wrong element.
+        index: usize,
+        /// What the CPU computes.
+        expected: f64,
+        /// What the device holds.
+        actual: f64,
+    },
+    /// A block lies over another that is live.
+    #[error(
+        "wrong reuse: block {block} ({size_bytes} bytes at {address:#x}) lies over block {other}, which is still live"
+    )]
+    Overlap {
+        /// Number of the block, from 0 in the order of allocation.
+        block: u64,
+        /// Number of the block that it lies over.
+        other: u64,
+        /// Where the block begins.
+        address: u64,
+        /// Its size.
+        size_bytes: u64,
+    },
+    /// Blocks did not hold at their free what was written after their allocation.
+    #[error(
+        "wrong reuse: blocks freed in stream {stream} do not hold what was written to them: element {index} of their sum is {actual}, not {expected}"
+    )]
+    WrongContent {
+        /// Index of the stream.
+        stream: usize,
         /// Index of the first wrong element.
         index: usize,
         /// What the CPU computes.
@@ -171,6 +208,8 @@ impl Failure {
             | Failure::TooSlowOnHost { .. }
             | Failure::NotCapturable(_) => true,
             Failure::WrongResult { .. }
+            | Failure::Overlap { .. }
+            | Failure::WrongContent { .. }
             | Failure::UsedBytes { .. }
             | Failure::GraphMemory { .. }
             | Failure::GraphTrim { .. }
@@ -221,12 +260,33 @@ pub const HOST_LOOP_SIZE_MAX: Size = Size::mib(1024);
 ///
 /// See [`Failure::is_skip`] for what is a skip here; afterwards, nothing is.
 pub fn prepare(case: &dyn Case, device: &Device) -> Result<Box<dyn Workload>, Failure> {
+    prepare_as(case, device, Preparation::ToBeProven(LOOP_TIME_MAX))
+}
+
+/// What a case has to show before it is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Preparation {
+    /// That its loop takes this long at most, and that its result is right.
+    ToBeProven(Duration),
+    /// Nothing: it has shown both in another process of the same recording.
+    Proven,
+}
+
+/// Prepares a case and has it show what is asked; see [`prepare`].
+///
+/// # Errors
+///
+/// As [`prepare`].
+pub fn prepare_as(case: &dyn Case, device: &Device, preparation: Preparation) -> Result<Box<dyn Workload>, Failure> {
     let loop_bytes = case.loop_bytes();
     if device.is_host() && loop_bytes > HOST_LOOP_SIZE_MAX.as_bytes() as u64 {
         return Err(Failure::TooSlowOnHost { loop_bytes });
     }
     let mut workload = case.prepare(device)?;
-    let proven = prove(workload.as_mut());
+    let proven = match preparation {
+        Preparation::ToBeProven(limit) => prove(workload.as_mut(), limit),
+        Preparation::Proven => workload.trial().map(drop),
+    };
     match proven {
         Ok(()) => Ok(workload),
         Err(failure) => {
@@ -237,13 +297,17 @@ pub fn prepare(case: &dyn Case, device: &Device) -> Result<Box<dyn Workload>, Fa
     }
 }
 
-fn prove(workload: &mut dyn Workload) -> Result<(), Failure> {
+fn prove(workload: &mut dyn Workload, limit: Duration) -> Result<(), Failure> {
     let iterations = workload.iterations_per_loop();
     let loop_time = workload
         .trial()?
         .saturating_mul(u32::try_from(iterations).unwrap_or(u32::MAX));
-    if loop_time > LOOP_TIME_MAX {
-        return Err(Failure::TooSlow { iterations, loop_time });
+    if loop_time > limit {
+        return Err(Failure::TooSlow {
+            iterations,
+            loop_time,
+            limit,
+        });
     }
     workload.run(1)?;
     workload.check().map(drop)

@@ -4,9 +4,9 @@
 use crate::case::BenchmarkId;
 use crate::cuda::Device;
 use crate::measure::Observation;
+use crate::whole_file;
 use serde::Serialize;
-use std::fs;
-use std::io::{self, Write as _};
+use std::io;
 use std::path::Path;
 
 /// The format's version.
@@ -77,19 +77,8 @@ impl RunRecord {
     ///
     /// The operating system's refusal.
     pub fn write(&self, path: &Path) -> io::Result<()> {
-        let folder = path.parent().unwrap_or(Path::new("."));
-        fs::create_dir_all(folder)?;
-        let beside = path.with_extension(format!("json.{}", std::process::id()));
-        let mut file = fs::File::create(&beside)?;
-        let written = serde_json::to_writer_pretty(&mut file, self)
-            .map_err(io::Error::from)
-            .and_then(|()| file.write_all(b"\n"));
-        let written = written
-            .and_then(|()| file.sync_all())
-            .and_then(|()| fs::rename(&beside, path));
-        if written.is_err() {
-            let _ = fs::remove_file(&beside);
-        }
-        written
+        let mut bytes = serde_json::to_vec_pretty(self)?;
+        bytes.push(b'\n');
+        whole_file::write(path, &bytes)
     }
 }

@@ -184,7 +184,8 @@ fn numbers_that_are_no_measurements_are_refused_with_their_line() {
 
 #[test]
 fn launches_and_manifest_must_fit() {
-    let cases: [(&str, fn(&mut Baseline)); 7] = [
+    type Edit = fn(&mut Baseline);
+    let cases: [(&str, Edit); 7] = [
         ("lacks the benchmark", |edited| {
             edited.launches[2].samples.remove(IDS[1]);
         }),

@@ -57,6 +57,25 @@ pub fn median_ns_since(home: &Path, id: &BenchmarkId, started: SystemTime) -> Op
     Some(estimates.median.point_estimate)
 }
 
+/// The samples of one benchmark as Criterion saves them. *Shape* `[n]` each.
+#[derive(Clone, Debug, Deserialize, PartialEq)]
+pub struct SavedSample {
+    /// Iterations in each sample.
+    pub iters: Vec<f64>,
+    /// Total time of each sample. *Unit* ns.
+    pub times: Vec<f64>,
+}
+
+/// The samples that Criterion saved since `started`; `None` where it saved none, as with `--test`.
+#[must_use]
+pub fn sample_since(home: &Path, id: &BenchmarkId, started: SystemTime) -> Option<SavedSample> {
+    let path = benchmark_folder(home, id).join("new/sample.json");
+    if !changed_since(&path, started) {
+        return None;
+    }
+    serde_json::from_slice(&fs::read(path).ok()?).ok()
+}
+
 /// Removes what Criterion saved for a benchmark since `started`: `new`, and the named baseline that it
 /// was saved under. Baselines from before stay.
 pub fn discard_since(home: &Path, id: &BenchmarkId, started: SystemTime) {

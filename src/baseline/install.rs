@@ -2,7 +2,7 @@
 
 use super::criterion_home::benchmark_folder;
 use super::error::BaselineError;
-use super::write::{Existing, put_in_place, write_synced};
+use super::write::{Existing, put_in_place, remove_leftovers, write_synced};
 use super::{Baseline, BaselineName, hexadecimal};
 use crate::case::{BenchmarkId, Size};
 use crate::stats::{BootstrapEstimate, bootstrap, quantile_of_sorted};
@@ -176,6 +176,7 @@ impl Baseline {
         }
         let parent = folder.parent().unwrap_or(folder);
         fs::create_dir_all(parent)?;
+        remove_leftovers(parent);
         let partial = parent.join(format!("{}{}-{name}", super::PARTIAL_PREFIX, std::process::id()));
         let written = self
             .write_benchmark(id, &partial, name)

@@ -29,11 +29,16 @@ impl BaselineName {
     /// `nvidia-h200_580.159.04_cuda13.0`; `host` alone for the host device.
     #[must_use]
     pub fn of(device: &str, driver_version: Option<&str>, cuda_version: &str) -> BaselineName {
-        let text = match driver_version {
-            _ if device == "host" => String::from("host"),
-            Some(driver) => format!("{device}_{driver}_cuda{cuda_version}"),
-            None => format!("{device}_cuda{cuda_version}"),
-        };
+        match driver_version {
+            _ if device == "host" => BaselineName::of_device(device),
+            Some(driver) => BaselineName::of_device(&format!("{device}_{driver}_cuda{cuda_version}")),
+            None => BaselineName::of_device(&format!("{device}_cuda{cuda_version}")),
+        }
+    }
+
+    /// Returns a name that says only what the device is, as `nvidia-h200`.
+    #[must_use]
+    pub fn of_device(text: &str) -> BaselineName {
         let mut name: String = text
             .to_ascii_lowercase()
             .chars()

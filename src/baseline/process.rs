@@ -22,6 +22,14 @@ pub struct RecordRequest {
     pub only: Option<BTreeSet<String>>,
     /// What one loop may take at most, in seconds; slower cases are skipped.
     pub loop_time_max_s: f64,
+    /// How often each host-bound case is measured, at moments as far apart as the process allows: the
+    /// host's speed changes within seconds. Other cases are measured once. Zero counts as one.
+    #[serde(default)]
+    pub visits: u32,
+    /// The host-bound cases; `None` where they are not known yet, and the process finds out from the
+    /// device times.
+    #[serde(default)]
+    pub host_bound: Option<BTreeSet<String>>,
     /// Whether to measure each case's device time by events. It does not change from launch to launch.
     #[serde(default)]
     pub device_times: bool,
@@ -37,6 +45,9 @@ impl RecordRequest {
     /// Names the file that holds the request.
     pub const VARIABLE: &'static str = "POOLBENCH_RECORD";
 }
+
+/// A case is host-bound where its device time is below this share of its wall time.
+pub const HOST_BOUND_BELOW: f64 = 0.5;
 
 /// What one process of one bench executable measured.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

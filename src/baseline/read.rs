@@ -209,9 +209,8 @@ pub(super) fn read_file(path: &Path, limit_bytes: u64) -> Result<Vec<u8>, Baseli
         path: path.to_owned(),
         error,
     };
-    let file = File::open(path).map_err(unreadable)?;
-    let metadata = file.metadata().map_err(unreadable)?;
-    // A pipe or a device would keep a reader waiting for ever.
+    let metadata = std::fs::metadata(path).map_err(unreadable)?;
+    // Opening a pipe, or reading a device, would wait for ever.
     if !metadata.is_file() {
         return Err(unreadable(std::io::Error::other("is not a file")));
     }
@@ -223,6 +222,7 @@ pub(super) fn read_file(path: &Path, limit_bytes: u64) -> Result<Vec<u8>, Baseli
         });
     }
     let mut bytes = Vec::new();
+    let file = File::open(path).map_err(unreadable)?;
     file.take(limit_bytes).read_to_end(&mut bytes).map_err(unreadable)?;
     Ok(bytes)
 }

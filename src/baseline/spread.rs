@@ -43,7 +43,12 @@ pub fn known_spread(baselines: &Path, base: &Input, new: &Input) -> Option<Known
             continue;
         };
         let group = groups.entry(unchanged(&baseline.manifest)).or_default();
-        group.extend(sessions_of(&name, baseline));
+        for session in sessions_of(&name, baseline) {
+            // Interleaved baselines of one driver hold the same session twice, which is one all the same.
+            if group.iter().all(|known| known.id != session.id) {
+                group.push(session);
+            }
+        }
     }
     let compared = [base_session.as_str(), new_session.as_str()];
     let mut spreads = Vec::new();
@@ -52,7 +57,7 @@ pub fn known_spread(baselines: &Path, base: &Input, new: &Input) -> Option<Known
         for (index, earlier) in sessions.iter().enumerate() {
             for later in &sessions[index + 1..] {
                 let is_the_question = compared.contains(&earlier.id.as_str()) && compared.contains(&later.id.as_str());
-                if earlier.id == later.id || is_the_question || spreads.len() == PAIRS_MAX {
+                if is_the_question || spreads.len() == PAIRS_MAX {
                     continue;
                 }
                 spreads.push(session_spread(&earlier.side, &later.side));

@@ -80,7 +80,7 @@ impl Baseline {
     }
 }
 
-pub(super) fn write_synced(path: &Path, bytes: &[u8]) -> io::Result<()> {
+pub(crate) fn write_synced(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut file = File::create_new(path)?;
     file.write_all(bytes)?;
     file.sync_all()
@@ -88,7 +88,7 @@ pub(super) fn write_synced(path: &Path, bytes: &[u8]) -> io::Result<()> {
 
 /// One rename puts the folder in its place; one that was there is exchanged with it, so that at no
 /// moment there is none.
-pub(super) fn put_in_place(partial: &Path, folder: &Path, existing: Existing) -> io::Result<()> {
+pub(crate) fn put_in_place(partial: &Path, folder: &Path, existing: Existing) -> io::Result<()> {
     let flags = if existing == Existing::Replace && folder.exists() {
         RenameFlags::EXCHANGE
     } else {
@@ -121,7 +121,7 @@ fn rename_without_flags(partial: &Path, folder: &Path, existing: Existing) -> io
 }
 
 /// Removes what killed processes left.
-fn remove_leftovers(baselines: &Path) {
+pub(super) fn remove_leftovers(baselines: &Path) {
     let Ok(entries) = fs::read_dir(baselines) else { return };
     for entry in entries.flatten() {
         let name = entry.file_name();

@@ -47,8 +47,15 @@ fn install(arguments: &Arguments) -> Result<String, String> {
     let count = baseline
         .install(&home, &name, existing)
         .map_err(|error| error.to_string())?;
+    // Strict comparison ends at the first benchmark that the baseline lacks.
+    let flag = if baseline.manifest.skipped.is_empty() && baseline.manifest.settings.filter.is_none() {
+        "--baseline"
+    } else {
+        "--baseline-lenient"
+    };
     Ok(format!(
-        "{count} benchmarks of {} launches in {}; compare with cargo bench -- --baseline-lenient {name}\n",
+        "{count} benchmark{} of {} launches in {}; compare with cargo bench -- {flag} {name}\n",
+        if count == 1 { "" } else { "s" },
         baseline.launches.len(),
         home.display()
     ))

@@ -1,12 +1,15 @@
 //! The command line: one file a subcommand.
 
 mod api_summary;
+mod bundle;
 mod calibrate;
 mod compare;
 mod doctor;
 mod install;
 mod list;
 mod output;
+mod record;
+mod replay;
 mod report;
 mod request;
 mod trace;
@@ -21,7 +24,7 @@ use std::process::ExitCode;
 #[derive(Debug, Parser)]
 #[command(
     version,
-    after_help = "Exit codes: 0 done, 1 a regression was found, 2 wrong usage, 3 unreadable input or a device that failed."
+    after_help = "Exit codes: 0 done, 1 a regression was found, 2 wrong usage, 3 unreadable input or a device that failed, 130 interrupted."
 )]
 struct Arguments {
     #[command(subcommand)]
@@ -36,6 +39,10 @@ enum Command {
     ///
     /// The call log is on, so these are not the times that the benchmarks measure.
     ApiSummary(api_summary::Arguments),
+    /// Measures the whole suite in fresh processes, launch after launch, and writes a baseline.
+    Record(Box<record::Arguments>),
+    /// Collects poolbench and the bench executables in a folder, for a machine without Rust.
+    Bundle(bundle::Arguments),
     /// Says what changed between two recordings of the benchmarks.
     Compare(compare::Arguments),
     /// Writes one HTML file for a reviewer: of one baseline, or of a comparison.
@@ -50,6 +57,12 @@ enum Command {
     Install(install::Arguments),
     /// Says what an allocation trace holds.
     Trace(trace::Arguments),
+    /// Replays an allocation trace under every strategy and threshold, and recommends one.
+    ///
+    /// One thread makes the calls in the log's order, in a stream for each logged stream; the program's kernels are
+    /// not replayed. Each combination is replayed twice in each round: from an empty pool, and once more, which is
+    /// what counts.
+    Replay(replay::Arguments),
 }
 
 /// Runs the command that the arguments name.
@@ -57,11 +70,14 @@ pub(crate) fn run() -> ExitCode {
     match Arguments::parse().command {
         Command::Doctor => doctor::run(),
         Command::ApiSummary(arguments) => api_summary::run(&arguments),
+        Command::Record(arguments) => record::run(&arguments),
+        Command::Bundle(arguments) => bundle::run(&arguments),
         Command::Compare(arguments) => compare::run(&arguments),
         Command::Report(arguments) => report::run(&arguments),
         Command::Calibrate(arguments) => calibrate::run(&arguments),
         Command::List(arguments) => list::run(&arguments),
         Command::Install(arguments) => install::run(&arguments),
         Command::Trace(arguments) => trace::run(&arguments),
+        Command::Replay(arguments) => replay::run(&arguments),
     }
 }

@@ -137,14 +137,19 @@ impl ToolkitFacts {
 }
 
 /// The hash of what a driver compiles. Comments and the line tables at the end name the folder of the
-/// build.
+/// build; the version is kept apart, so that the committed PTX and its nvcc's output are the same code.
 fn ptx_sha256(ptx: &str) -> String {
     let mut hash = Sha256::new();
     let code = ptx
         .lines()
         .map(str::trim)
         .take_while(|line| !line.starts_with(".section"))
-        .filter(|line| !line.is_empty() && ![".loc", ".file", "//"].iter().any(|start| line.starts_with(start)));
+        .filter(|line| {
+            !line.is_empty()
+                && ![".loc", ".file", ".version", "//"]
+                    .iter()
+                    .any(|start| line.starts_with(start))
+        });
     for line in code {
         hash.update(line);
         hash.update("\n");
@@ -172,7 +177,7 @@ mod tests {
     #[test]
     fn the_hash_of_ptx_sees_code_and_no_folder() {
         let plain = "// made here\n.version 6.3\nret;\n";
-        let with_lines = ".version 6.3\n.file 1 \"/a/b.cu\"\n.loc 1 2 3\nret;\n.section .debug_str\n{ .b8 47 }\n";
+        let with_lines = ".version 9.0\n.file 1 \"/a/b.cu\"\n.loc 1 2 3\nret;\n.section .debug_str\n{ .b8 47 }\n";
         assert_eq!(ptx_sha256(plain), ptx_sha256(with_lines));
         assert_ne!(ptx_sha256(plain), ptx_sha256(".version 6.3\nexit;\n"));
     }

@@ -120,8 +120,8 @@ pub struct ToolkitFacts {
     pub ptx_origin: String,
     /// The PTX version, as `9.0`.
     pub ptx_isa: Option<String>,
-    /// SHA-256 of the PTX's code, in hexadecimal; comments and line tables, which name the folder of the
-    /// build, are left out.
+    /// SHA-256 of the PTX's code, in hexadecimal; comments, the version, and line tables, which name the
+    /// folder of the build, are left out.
     pub ptx_sha256: String,
 }
 

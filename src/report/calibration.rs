@@ -1,6 +1,7 @@
 //! What the comparison does on a baseline's own noise, for people and for programs.
 
 use super::ascii_json::ascii_json;
+use super::count::count;
 use super::{Printable, class_name};
 use crate::baseline::Input;
 use crate::stats::{
@@ -46,7 +47,9 @@ pub struct CalibrationReport {
 /// A baseline that cannot be halved.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error(
-    "{name}: {launches} launches in {sessions} sessions cannot be halved: each half needs {INTERVAL_LAUNCHES}; record more with `poolbench record --append`"
+    "{name}: {} in {} cannot be halved: each half needs {INTERVAL_LAUNCHES}; record more with `poolbench record --append`",
+    count(*launches, "launch"),
+    count(*sessions, "session")
 )]
 pub struct TooFewLaunches {
     name: String,
@@ -126,7 +129,12 @@ impl CalibrationReport {
 }
 
 fn percent(share: Option<f64>) -> String {
-    share.map_or_else(|| String::from("-"), |share| format!("{:.1} %", 100.0 * share))
+    let shown = |share: f64| {
+        // One alarm among thirty thousand is not none.
+        let decimals = if share > 0.0 && share < 0.001 { 3 } else { 1 };
+        format!("{:.decimals$} %", 100.0 * share)
+    };
+    share.map_or_else(|| String::from("-"), shown)
 }
 
 fn proportion(proportion: &Proportion) -> String {
@@ -152,26 +160,29 @@ fn proportion(proportion: &Proportion) -> String {
 pub fn calibration_text(report: &CalibrationReport) -> String {
     let CalibrationReport { calibration, .. } = report;
     let mut text = format!(
-        "{}: {} benchmarks, {} launches in {} session{}, halved {} times at random (seed {})\n\n",
+        "{}: {}, {} in {}, halved {} at random (seed {})\n\n",
         Printable(&report.name),
-        report.classes.len(),
-        report.launches,
-        report.sessions,
-        if report.sessions == 1 { "" } else { "s" },
-        report.plan.splits,
+        count(report.classes.len(), "benchmark"),
+        count(report.launches, "launch"),
+        count(report.sessions, "session"),
+        count(report.plan.splits, "time"),
         report.plan.seed
     );
-    let _ = writeln!(text, "false alarms, halves    {}", proportion(&calibration.alarming));
-    let _ = writeln!(text, "false alarms, benchmarks {}", proportion(&calibration.alarms));
     let _ = writeln!(
         text,
-        "common shifts declared  {}",
+        "halves with a false alarm    {}",
+        proportion(&calibration.alarming)
+    );
+    let _ = writeln!(text, "benchmarks falsely alarming  {}", proportion(&calibration.alarms));
+    let _ = writeln!(
+        text,
+        "common shifts declared       {}",
         proportion(&calibration.common_shifts)
     );
     for (factor, power) in &report.power {
         let _ = writeln!(
             text,
-            "wrong among those found {}, at {} on a tenth of the benchmarks",
+            "wrong among the found        {}, with {} on a tenth of the benchmarks",
             proportion(&power.false_discoveries),
             change(*factor)
         );

@@ -12,6 +12,22 @@ pub struct Column {
     pub cell: fn(&Outcome) -> String,
 }
 
+/// What the pool held of the device's memory at most, over what was allocated from it at most; `-` without
+/// a pool.
+pub const FRAGMENTATION: Column = Column {
+    heading: "peak reserved / peak used",
+    cell: fragmentation,
+};
+
+#[allow(clippy::cast_precision_loss, reason = "for display")]
+fn fragmentation(outcome: &Outcome) -> String {
+    let ratio = outcome
+        .observation
+        .reserved
+        .map(|seen| seen.high_bytes as f64 / seen.used_high_bytes as f64);
+    ratio.map_or_else(|| String::from("-"), |ratio| format!("{ratio:.2}"))
+}
+
 /// The outcomes as a table, one block a size: time per iteration in microseconds (Criterion's median)
 /// and the ratio to `baseline` at the same size. `None` where no outcome has a time.
 #[must_use]

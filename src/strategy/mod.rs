@@ -1,7 +1,11 @@
 //! How a loop gets its scratch buffer: one file a strategy.
 
+mod plan;
+
 use crate::case::Size;
 use crate::cuda::{Device, DevicePtr, MemoryPool, Result, Stream};
+
+pub use plan::{Plan, Request};
 
 /// One way to get a scratch buffer and give it back.
 pub trait Strategy {
@@ -21,6 +25,13 @@ pub trait Strategy {
     /// The driver's refusal.
     fn free(&mut self, stream: &Stream, pointer: DevicePtr) -> Result<()>;
 
+    /// Whether freed memory is handed out again without the driver's knowledge, so that only the order of
+    /// calls in one stream keeps its users apart. Several streams then need a strategy each, and a free in
+    /// another stream must be followed by a wait of the strategy's own.
+    fn serves_one_stream(&self) -> bool {
+        false
+    }
+
     /// The pool that serves the strategy, `None` where there is none.
     fn pool(&self) -> Option<&MemoryPool> {
         None
@@ -39,8 +50,11 @@ pub trait Strategy {
 pub struct Setup<'a> {
     /// The device that is measured.
     pub device: &'a Device,
-    /// The largest size that will be asked for.
+    /// The most that will be live at once; without a plan, in one block.
     pub size: Size,
+    /// The requests that will come, in order and again and again, where they are known ahead; `None` for
+    /// one block at a time.
+    pub plan: Option<&'a Plan>,
     /// The release threshold of the strategy's pool, in bytes; nothing to one without a pool.
     pub release_threshold_bytes: u64,
 }
@@ -91,3 +105,6 @@ pub const SYNC: &StrategyKind = &sync::KIND;
 
 /// The driver's default pool; the workloads that vary the release threshold vary it here.
 pub const STREAM_ORDERED: &StrategyKind = &stream_ordered::KIND;
+
+/// Sub-allocation from one block, as caching allocators do it.
+pub const ARENA: &StrategyKind = &arena::KIND;

@@ -3,6 +3,7 @@
 use super::{Setup, Strategy, StrategyKind};
 use crate::cuda::Device;
 use crate::cuda::{DevicePtr, Error, MappedMemory, Result, Stream, mapping_granularity_bytes};
+use std::collections::HashMap;
 
 pub(super) const KIND: StrategyKind = StrategyKind {
     name: "vmm",
@@ -13,7 +14,7 @@ pub(super) const KIND: StrategyKind = StrategyKind {
 struct Vmm {
     device: Device,
     granularity_bytes: usize,
-    live: Vec<MappedMemory>,
+    live: HashMap<DevicePtr, MappedMemory>,
 }
 
 fn build(setup: &Setup<'_>) -> Result<Box<dyn Strategy>> {
@@ -21,7 +22,7 @@ fn build(setup: &Setup<'_>) -> Result<Box<dyn Strategy>> {
     Ok(Box::new(Vmm {
         device: setup.device.clone(),
         granularity_bytes,
-        live: Vec::new(),
+        live: HashMap::new(),
     }))
 }
 
@@ -29,21 +30,20 @@ impl Strategy for Vmm {
     fn alloc(&mut self, _: &Stream, size_bytes: usize) -> Result<DevicePtr> {
         let memory = MappedMemory::map(&self.device, size_bytes.next_multiple_of(self.granularity_bytes))?;
         let pointer = memory.pointer();
-        self.live.push(memory);
+        self.live.insert(pointer, memory);
         Ok(pointer)
     }
 
     /// Unmapping does not wait for the device, so the stream is waited for first.
     fn free(&mut self, stream: &Stream, pointer: DevicePtr) -> Result<()> {
-        let index = self.live.iter().position(|memory| memory.pointer() == pointer);
-        let index = index.ok_or(Error::NotAllocated {
+        let memory = self.live.remove(&pointer).ok_or(Error::NotAllocated {
             address: pointer.address(),
         })?;
         stream.synchronize()?;
-        self.live.swap_remove(index).close()
+        memory.close()
     }
 
     fn close(self: Box<Self>) -> Result<()> {
-        self.live.into_iter().try_for_each(MappedMemory::close)
+        self.live.into_values().try_for_each(MappedMemory::close)
     }
 }

@@ -36,7 +36,7 @@ mod nsys;
 mod nsys_rows;
 mod pickle_guard;
 mod read;
-mod render;
+pub(crate) mod render;
 mod rmm_csv;
 mod rmm_layout;
 mod summary;

@@ -33,13 +33,13 @@ pub fn text(summary: &Summary) -> String {
 }
 
 /// The table pads its last column; text that is compared or pasted has no use for it.
-fn trim_lines(section: &str) -> String {
+pub(crate) fn trim_lines(section: &str) -> String {
     let lines: Vec<&str> = section.lines().map(str::trim_end).collect();
     lines.join("\n")
 }
 
 /// A table without lines, all columns but the first to the right.
-fn table(header: &[&str]) -> Table {
+pub(crate) fn table(header: &[&str]) -> Table {
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
     if !header.is_empty() {
@@ -48,7 +48,7 @@ fn table(header: &[&str]) -> Table {
     table
 }
 
-fn finish(mut table: Table) -> String {
+pub(crate) fn finish(mut table: Table) -> String {
     for (index, column) in table.column_iter_mut().enumerate() {
         column.set_padding((0, 2));
         if index > 0 {
@@ -193,7 +193,7 @@ fn more(n: usize) -> String {
 }
 
 /// A number with its thousands apart.
-fn count(n: u64) -> String {
+pub(crate) fn count(n: u64) -> String {
     let digits = n.to_string();
     let mut grouped = String::with_capacity(digits.len() + digits.len() / 3);
     for (index, digit) in digits.chars().enumerate() {
@@ -217,7 +217,7 @@ fn short_bytes(n: u64) -> String {
 }
 
 /// A number of bytes: `2.36 GiB (2,532,893,696)`.
-fn bytes(n: u64) -> String {
+pub(crate) fn bytes(n: u64) -> String {
     if n < 1024 {
         return format!("{n} B");
     }
@@ -227,7 +227,7 @@ fn bytes(n: u64) -> String {
 }
 
 /// A time with three significant digits or so.
-fn time(ns: u64) -> String {
+pub(crate) fn time(ns: u64) -> String {
     let (scale, unit) = match ns {
         0..1_000 => return format!("{ns} ns"),
         1_000..1_000_000 => (1e3, "us"),

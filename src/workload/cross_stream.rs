@@ -7,6 +7,7 @@ use super::exact_sum::scale;
 use super::pool_check::reserved_after_loop;
 use crate::case::{BenchmarkId, InvalidPart, Size};
 use crate::cuda::{Device, DevicePtr, Event, Kernels, MemoryPool, ReusePolicy};
+use crate::kernel_work::KernelWork;
 use crate::measure::{Case, Failure, Observation, Reuse, Workload};
 use std::time::Duration;
 
@@ -63,6 +64,13 @@ pub struct CrossStream {
     pub iterations: u64,
 }
 
+impl CrossStream {
+    /// The number of elements of each iteration of a loop.
+    fn lengths(&self) -> Vec<usize> {
+        vec![self.size.elements(); usize::try_from(self.iterations).unwrap_or(usize::MAX)]
+    }
+}
+
 impl Case for CrossStream {
     fn id(&self) -> Result<BenchmarkId, InvalidPart> {
         let event = if self.with_event { "event" } else { "no_event" };
@@ -81,6 +89,14 @@ impl Case for CrossStream {
         self.iterations
     }
 
+    /// As the policies may have it, the streams take turns or overlap; here they overlap.
+    fn kernel_work(&self) -> Option<KernelWork> {
+        Some(KernelWork {
+            lengths: self.lengths(),
+            n_streams: 2,
+        })
+    }
+
     fn prepare(&self, device: &Device) -> Result<Box<dyn Workload>, Failure> {
         device.require_free_bytes(self.size.as_bytes().saturating_mul(8))?;
         let pool = MemoryPool::create(device)?;
@@ -88,8 +104,7 @@ impl Case for CrossStream {
         for policy in ReusePolicy::ALL {
             pool.set_reuse_policy(policy, self.policies.includes(policy))?;
         }
-        let count = usize::try_from(self.iterations).unwrap_or(usize::MAX);
-        let lengths = vec![self.size.elements(); count];
+        let lengths = self.lengths();
         Ok(Box::new(Prepared {
             kernels: Kernels::load()?,
             pool,

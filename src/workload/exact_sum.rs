@@ -10,6 +10,7 @@ use crate::measure::Failure;
 use approx::relative_eq;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Scales go from 1 to this, and begin again.
 const SCALES: u64 = 4;
@@ -22,8 +23,12 @@ const EXACT_MAX: u64 = 1 << 24;
 const FULL_CHECK_ELEMENTS: usize = (1 << 20) / size_of::<f32>();
 /// Elements compared at each end of a large output.
 const SPOT_ELEMENTS: usize = 8;
+/// Elements that are copied to the host and compared at a time.
+const COMPARED_ELEMENTS: usize = (4 << 20) / size_of::<f32>();
 /// The seed of the input; the same for every case, so that all strategies must agree.
 const INPUT_SEED: u64 = 0x5eed;
+/// Bits of a random number that make one input: whole numbers from 1 to 8 take three.
+const INPUT_BITS: u32 = INPUT_MAX.ilog2();
 
 /// The scale of an iteration of a loop.
 #[allow(clippy::cast_precision_loss, reason = "at most SCALES")]
@@ -43,7 +48,7 @@ struct Segment {
 pub(super) struct ExactSum {
     input: DeviceBuffer,
     output: DeviceBuffer,
-    host_input: Vec<f32>,
+    host_input: Arc<Vec<f32>>,
     segments: Vec<Segment>,
     /// Loops whose scratch is in the output.
     loops: u64,
@@ -54,7 +59,7 @@ impl ExactSum {
     pub(super) fn new(stream: &Stream, lengths: &[usize]) -> Result<ExactSum, Failure> {
         let elements = lengths.iter().copied().max().unwrap_or(1);
         let host_input = input(elements);
-        let input = DeviceBuffer::from_slice(stream, &host_input)?;
+        let input = DeviceBuffer::from_slice(stream, &host_input[..elements])?;
         let output = DeviceBuffer::uninitialized(elements)?;
         let mut sum = ExactSum {
             input,
@@ -117,14 +122,21 @@ impl ExactSum {
     }
 
     fn compare(&self, stream: &Stream, first: usize, elements: usize) -> Result<(), Failure> {
-        let mut actual = vec![0.0_f32; elements];
-        stream.copy_to_host(
-            &mut actual,
-            self.output.pointer().offset((first * size_of::<f32>()) as u64),
-        )?;
+        let mut actual = vec![0.0_f32; elements.min(COMPARED_ELEMENTS)];
+        let end = first + elements;
+        for first in (first..end).step_by(COMPARED_ELEMENTS) {
+            let actual = &mut actual[..COMPARED_ELEMENTS.min(end - first)];
+            stream.copy_to_host(actual, self.output.pointer().offset((first * size_of::<f32>()) as u64))?;
+            self.compare_part(first, actual)?;
+        }
+        Ok(())
+    }
+
+    /// Compares the elements from `first` on.
+    fn compare_part(&self, first: usize, actual: &[f32]) -> Result<(), Failure> {
         let mut start = 0;
         for segment in &self.segments {
-            let (from, to) = (start.max(first), segment.end.min(first + elements));
+            let (from, to) = (start.max(first), segment.end.min(first + actual.len()));
             if from < to {
                 self.compare_segment(segment, from, &actual[from - first..to - first])?;
             }
@@ -133,10 +145,21 @@ impl ExactSum {
         Ok(())
     }
 
-    #[allow(clippy::cast_precision_loss, reason = "below 2^24 by loops_max")]
+    #[allow(
+        clippy::cast_precision_loss,
+        clippy::cast_possible_truncation,
+        reason = "below 2^24 by loops_max"
+    )]
     fn compare_segment(&self, segment: &Segment, first: usize, actual: &[f32]) -> Result<(), Failure> {
         let factor = (self.loops * segment.scale_sum) as f64;
         let inputs = &self.host_input[first..first + actual.len()];
+        // Without a way out of the middle, several elements are compared at a time.
+        let pairs = actual.iter().zip(inputs);
+        if pairs.fold(true, |equal, (actual, input)| {
+            equal & (f64::from(*actual) == f64::from(*input) * factor)
+        }) {
+            return Ok(());
+        }
         let wrong = actual.iter().zip(inputs).position(|(actual, input)| {
             // Exact as long as sums stay below 2^24, so one unit in the last place is already generous.
             !relative_eq!(
@@ -162,12 +185,33 @@ impl ExactSum {
     }
 }
 
-/// The input: whole numbers from 1 to [`INPUT_MAX`], the same for every case of a length.
-fn input(length: usize) -> Vec<f32> {
+/// At least this many elements of the input: whole numbers from 1 to [`INPUT_MAX`], the same in every
+/// case. Made once a process, as far as the longest case needs it.
+fn input(length: usize) -> Arc<Vec<f32>> {
+    static INPUT: Mutex<Option<Arc<Vec<f32>>>> = Mutex::new(None);
+    let mut input = INPUT.lock().unwrap_or_else(PoisonError::into_inner);
+    match &*input {
+        Some(input) if input.len() >= length => Arc::clone(input),
+        _ => Arc::clone(input.insert(Arc::new(random_input(length)))),
+    }
+}
+
+/// Elements from the bits of one sequence, so that a shorter input is the beginning of a longer one.
+#[allow(clippy::cast_possible_truncation, reason = "INPUT_BITS bits fit any integer")]
+fn random_input(length: usize) -> Vec<f32> {
     let mut random = StdRng::seed_from_u64(INPUT_SEED);
-    (0..length)
-        .map(|_| f32::from(random.random_range(1..=INPUT_MAX)))
-        .collect()
+    let per_number = (u64::BITS / INPUT_BITS) as usize;
+    let mut elements = Vec::with_capacity(length + per_number);
+    while elements.len() < length {
+        let mut bits: u64 = random.random();
+        elements.extend((0..per_number).map(|_| {
+            let element = 1 + (bits % u64::from(INPUT_MAX)) as u8;
+            bits >>= INPUT_BITS;
+            f32::from(element)
+        }));
+    }
+    elements.truncate(length);
+    elements
 }
 
 /// For a loop whose iterations use these numbers of elements: which elements get which sum of scales.
@@ -195,6 +239,7 @@ fn segments(lengths: &[usize]) -> Vec<Segment> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cuda::Device;
 
     #[test]
     fn equal_lengths_are_one_segment() {
@@ -207,6 +252,40 @@ mod tests {
         // Scales 1, 2, 3: elements below 2 get all, below 5 the scales 2 and 3, below 9 the scale 2.
         let expected = [(2, 6), (5, 5), (9, 2)].map(|(end, scale_sum)| Segment { end, scale_sum });
         assert_eq!(segments(&[2, 9, 5]), expected);
+    }
+
+    #[test]
+    fn inputs_are_all_the_whole_numbers_and_begin_alike() {
+        let long = random_input(10_000);
+        assert_eq!(long[..777], random_input(777));
+        for number in 1..=INPUT_MAX {
+            let share = long.iter().filter(|element| **element == f32::from(number)).count();
+            // A binomial of 10,000 at one in eight: 1,250, give or take four standard deviations of 33.
+            assert!(share.abs_diff(1250) < 132, "{number}: {share}");
+        }
+        assert_eq!(long.iter().filter(|element| !(1.0..=8.0).contains(*element)).count(), 0);
+    }
+
+    /// The output is compared in parts; this element is in the second.
+    #[test]
+    fn one_wrong_element_is_named_wherever_it_is() {
+        let _device = Device::from_environment().expect("a device, if only the host device");
+        let stream = Stream::new().expect("a stream");
+        let elements = COMPARED_ELEMENTS + 1000;
+        let sum = ExactSum::new(&stream, &[elements]).expect("it fits any device");
+        sum.check(&stream).expect("no loop has run: all zero");
+        let wrong = COMPARED_ELEMENTS + 7;
+        let place = sum.output().offset((wrong * size_of::<f32>()) as u64);
+        stream
+            .set_words(place, 1.0_f32.to_bits(), 1)
+            .expect("the element is there");
+        let failure = sum.check(&stream).expect_err("one element is not zero");
+        let expected = Failure::WrongResult {
+            index: wrong,
+            expected: 0.0,
+            actual: 1.0,
+        };
+        assert_eq!(failure, expected);
     }
 
     #[test]

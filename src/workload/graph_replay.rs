@@ -6,6 +6,7 @@ use super::scratch_loop::{Prepared, ScratchLoop};
 use crate::case::{BenchmarkId, InvalidPart, Size, Submission};
 use crate::cuda::{CaptureMode, Device, Graph, GraphExec, Unfreed};
 use crate::driver::Code;
+use crate::kernel_work::KernelWork;
 use crate::measure::{Case, Failure, Observation, Replay, Workload};
 use crate::strategy::StrategyKind;
 use std::time::{Duration, Instant};
@@ -59,6 +60,10 @@ impl Case for GraphReplay {
 
     fn iterations_per_loop(&self) -> u64 {
         self.iterations
+    }
+
+    fn kernel_work(&self) -> Option<KernelWork> {
+        self.scratch_loop().kernel_work()
     }
 
     fn prepare(&self, device: &Device) -> Result<Box<dyn Workload>, Failure> {

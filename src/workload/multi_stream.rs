@@ -6,6 +6,7 @@ use super::exact_sum::scale;
 use super::pool_check::reserved_after_loop;
 use crate::case::{BenchmarkId, InvalidPart, Size};
 use crate::cuda::{self, Device, DeviceBuffer, Kernels, MemoryPool};
+use crate::kernel_work::KernelWork;
 use crate::measure::{Case, Failure, Observation, Reserved, Workload};
 use std::time::Duration;
 
@@ -50,6 +51,13 @@ pub struct MultiStream {
     pub iterations: u64,
 }
 
+impl MultiStream {
+    /// The number of elements of each iteration of a loop.
+    fn lengths(&self) -> Vec<usize> {
+        vec![self.size.elements(); usize::try_from(self.iterations).unwrap_or(usize::MAX)]
+    }
+}
+
 impl Case for MultiStream {
     fn id(&self) -> Result<BenchmarkId, InvalidPart> {
         let function = format!("{},{}", self.source.name(), self.size);
@@ -65,6 +73,13 @@ impl Case for MultiStream {
         self.iterations
     }
 
+    fn kernel_work(&self) -> Option<KernelWork> {
+        Some(KernelWork {
+            lengths: self.lengths(),
+            n_streams: self.n_streams,
+        })
+    }
+
     fn prepare(&self, device: &Device) -> Result<Box<dyn Workload>, Failure> {
         device.require_free_bytes(self.size().as_bytes().saturating_mul(3))?;
         let kernels = Kernels::load()?;
@@ -75,8 +90,7 @@ impl Case for MultiStream {
                 .map(|_| pool_at_max(device))
                 .collect::<Result<_, _>>()?,
         };
-        let count = usize::try_from(self.iterations).unwrap_or(usize::MAX);
-        let lengths = vec![self.size.elements(); count];
+        let lengths = self.lengths();
         let lanes = (0..self.n_streams)
             .map(|_| Lane::new(&lengths))
             .collect::<Result<_, _>>()?;

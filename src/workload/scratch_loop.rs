@@ -6,6 +6,7 @@ use super::exact_sum::scale;
 use super::pool_check::reserved_after_loop;
 use crate::case::{BenchmarkId, InvalidPart, Size};
 use crate::cuda::{self, CaptureMode, Device, Graph, Kernels, MemoryPool};
+use crate::kernel_work::KernelWork;
 use crate::measure::{Case, Failure, Observation, Reserved, Workload};
 use crate::strategy::{Setup, Strategy, StrategyKind};
 use rand::{RngExt, SeedableRng};
@@ -53,6 +54,13 @@ impl Case for ScratchLoop {
             .iter()
             .map(|length| (length * size_of::<f32>()) as u64)
             .sum()
+    }
+
+    fn kernel_work(&self) -> Option<KernelWork> {
+        self.strategy.has_work.then(|| KernelWork {
+            lengths: self.lengths(),
+            n_streams: 1,
+        })
     }
 
     fn prepare(&self, device: &Device) -> Result<Box<dyn Workload>, Failure> {
@@ -134,6 +142,7 @@ impl Prepared {
         let setup = Setup {
             device,
             size: case.size,
+            plan: None,
             release_threshold_bytes: case.release_threshold_bytes,
         };
         let strategy = (case.strategy.build)(&setup)?;

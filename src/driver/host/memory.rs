@@ -198,13 +198,15 @@ impl Drop for Reservation {
     fn drop(&mut self) {
         let mut state = self.memory.exclusive(self.address, self.size_bytes);
         let end = self.address + self.size_bytes;
-        let inside: Vec<(u64, u64)> = state
-            .mapped
-            .range(self.address..end)
-            .map(|(start, end)| (*start, *end))
-            .collect();
+        // A range that joined one before the reservation begins outside of it.
+        let joined = state.mapped.range(..self.address).next_back();
+        let inside = state.mapped.range(self.address..end);
+        let inside: Vec<(u64, u64)> = joined.into_iter().chain(inside).map(|(s, e)| (*s, *e)).collect();
         for (start, range_end) in inside {
-            state.remove(start, range_end.min(end));
+            let (start, range_end) = (start.max(self.address), range_end.min(end));
+            if start < range_end {
+                state.remove(start, range_end);
+            }
         }
         os::unmap(self.address, self.size_bytes);
     }
@@ -417,6 +419,29 @@ mod tests {
         );
         assert_eq!(memory.span(8, 1).err(), Some(Code::ILLEGAL_ADDRESS));
         assert_eq!(memory.span(address, u64::MAX).err(), Some(Code::ILLEGAL_ADDRESS));
+    }
+
+    /// Mapped ranges of neighbouring reservations join, and each ends with its own reservation.
+    #[test]
+    fn a_reservation_ends_where_it_joined_another() {
+        let memory = Arc::new(Memory::with_capacity(8 * PAGE_BYTES));
+        let whole = Reservation::new(&memory, 2 * PAGE_BYTES).expect("addresses are free");
+        let half = |address| Reservation {
+            address,
+            size_bytes: PAGE_BYTES,
+            memory: Arc::clone(&memory),
+        };
+        let (first, second) = (half(whole.address), half(whole.address + PAGE_BYTES));
+        std::mem::forget(whole);
+        memory.map_at(first.address, PAGE_BYTES).expect("fits");
+        memory.map_at(second.address, PAGE_BYTES).expect("fits");
+        let (first_address, second_address) = (first.address, second.address);
+        drop(second);
+        assert!(memory.contains(first_address, PAGE_BYTES));
+        assert!(!memory.contains(second_address, 1));
+        assert_eq!(memory.free_bytes(), 7 * PAGE_BYTES);
+        drop(first);
+        assert_eq!(memory.free_bytes(), 8 * PAGE_BYTES);
     }
 
     #[test]

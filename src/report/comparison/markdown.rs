@@ -1,10 +1,10 @@
 //! A comparison for a pull request.
 
 use super::rows::{HEADINGS, NUMBERS, Row, all_rows, changed_rows};
-use super::words::count;
 use super::{Compared, SideSummary};
 use crate::baseline::{Difference, DifferenceKind};
 use crate::report::Printable;
+use crate::report::count::count;
 use std::fmt::Write as _;
 
 /// The longest comment that GitHub takes, in characters; bytes are never fewer.

@@ -154,7 +154,7 @@ pub enum Incomparable {
         differences: Vec<Difference>,
     },
     /// No benchmark was measured on both sides.
-    #[error("{base} and {new} have no benchmark in common: {in_base} ids in the base, {in_new} in the new side{}", example.as_ref().map(|(base, new)| format!(", as {base:?} and {new:?}")).unwrap_or_default())]
+    #[error("{base} and {new} have no measured benchmark in common: {in_base} ids in the base, {in_new} in the new side{}", example.as_ref().map(|(base, new)| format!(", as {base:?} and {new:?}")).unwrap_or_default())]
     NothingInCommon {
         /// The base's name.
         base: String,

@@ -3,7 +3,7 @@
 use super::Compared;
 use super::words::{change, share, verdict_name, verdict_reason};
 use crate::report::table::microseconds;
-use crate::stats::{BenchmarkComparison, BenchmarkId, Side, Verdict, Warning};
+use crate::stats::{BenchmarkComparison, BenchmarkId, Side, Verdict, Warning, quantile_of_sorted};
 use std::collections::BTreeSet;
 
 /// The headings of a row's cells.
@@ -20,6 +20,9 @@ pub(super) const HEADINGS: [&str; 9] = [
 ];
 /// Cells that hold numbers.
 pub(super) const NUMBERS: std::ops::Range<usize> = 2..8;
+
+/// How far the ratio of medians may lie from the effect, in logarithms: on a noisy host it wanders.
+const MEDIANS_APART: f64 = 0.05;
 
 /// A benchmark's row. The id is as the input gave it; the other cells are ready to be shown.
 #[derive(Clone, Debug)]
@@ -86,10 +89,9 @@ fn rows<'a>(compared: &'a Compared, benchmarks: impl Iterator<Item = &'a Benchma
 fn row<'a>(compared: &'a Compared, benchmark: &'a BenchmarkComparison, disagrees: bool) -> Row<'a> {
     let dash = || String::from("-");
     let id = &benchmark.id;
-    let times =
-        [&compared.base_side, &compared.new_side].map(|side| typical_time_ns(side, id).map_or_else(dash, microseconds));
-    let [base, new] = times;
     let in_process = compared.in_process.get(id);
+    let [base, new] = [&compared.base_side, &compared.new_side]
+        .map(|side| typical_time_ns(side, id, in_process.is_some()).map_or_else(dash, microseconds));
     let effect = in_process.or(benchmark.measured.as_ref().map(|measured| &measured.effect));
     let measured = benchmark.measured.as_ref();
     let interval = effect.and_then(|effect| effect.interval);
@@ -102,6 +104,7 @@ fn row<'a>(compared: &'a Compared, benchmark: &'a BenchmarkComparison, disagrees
     if let Some(measured) = measured.filter(|_| disagrees) {
         notes.push(format!("{} before adjustment", change(measured.raw.ratio)));
     }
+    notes.extend(medians_disagree(benchmark));
     Row {
         id: id.as_str(),
         verdict: verdict_name(&benchmark.verdict),
@@ -123,17 +126,29 @@ fn row<'a>(compared: &'a Compared, benchmark: &'a BenchmarkComparison, disagrees
     }
 }
 
-/// The median over the launches of their medians.
-fn typical_time_ns(side: &Side, id: &BenchmarkId) -> Option<f64> {
-    let launches = side.benchmark(id)?.launches();
-    let mut medians: Vec<f64> = launches.map(|launch| launch.sample.median_ns()).collect();
-    medians.sort_unstable_by(f64::total_cmp);
-    let middle = medians.len() / 2;
-    match medians.len() {
-        0 => None,
-        odd if odd % 2 == 1 => Some(medians[middle]),
-        _ => Some(f64::midpoint(medians[middle - 1], medians[middle])),
-    }
+/// The median over the launches of what a launch is judged by, the fast quarter of its samples; of the
+/// whole launch where the ratio is one of medians.
+fn typical_time_ns(side: &Side, id: &BenchmarkId, of_medians: bool) -> Option<f64> {
+    let time = |launch: &crate::stats::Launch| {
+        if of_medians {
+            launch.sample.median_ns()
+        } else {
+            launch.sample.fast_log_mean().exp()
+        }
+    };
+    let mut times: Vec<f64> = side.benchmark(id)?.launches().map(time).collect();
+    times.sort_unstable_by(f64::total_cmp);
+    (!times.is_empty()).then(|| quantile_of_sorted(&times, 0.5))
+}
+
+/// The ratio of medians where it says something else than the fast samples do: a change of the slow
+/// launches alone moves nothing but it.
+fn medians_disagree(benchmark: &BenchmarkComparison) -> Option<String> {
+    let measured = benchmark.measured.as_ref()?;
+    let median_ratio = measured.median_ratio?;
+    let judged = is_changed(&benchmark.verdict) || benchmark.verdict == Verdict::Equivalent;
+    let apart = (median_ratio / measured.effect.ratio).ln().abs() > MEDIANS_APART;
+    (judged && apart).then(|| format!("medians {}", change(median_ratio)))
 }
 
 fn ratio(ratio: f64) -> String {

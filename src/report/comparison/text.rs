@@ -2,9 +2,10 @@
 
 use super::Compared;
 use super::rows::{HEADINGS, NUMBERS, Row, all_rows, changed_rows};
-use super::words::{count, verdict_reason};
+use super::words::verdict_reason;
 use crate::baseline::{Difference, DifferenceKind};
 use crate::report::Printable;
+use crate::report::count::count;
 use crate::stats::Verdict;
 use comfy_table::{CellAlignment, Table, presets};
 

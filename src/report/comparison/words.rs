@@ -1,8 +1,9 @@
 //! The sentences of a comparison, which every form of report shares.
 
-use super::{Compared, Conclusion, SideSummary};
+use super::{Compared, Conclusion, Note, SideSummary};
 use crate::baseline::KnownSpread;
 use crate::report::Printable;
+use crate::report::count::count;
 use crate::stats::{
     CommonShift, Correction, Direction, Effect, Finding, Inconclusive, Options, Renaming, SessionSpread, SkipReason,
     Verdict, Warning,
@@ -41,17 +42,6 @@ pub fn verdict_reason(verdict: &Verdict) -> Option<String> {
         Verdict::Skipped(SkipReason::Invalid(reason)) => Some(Printable(&reason.to_string()).to_string()),
         _ => None,
     }
-}
-
-pub(super) fn count(number: usize, one: &str) -> String {
-    let plural = if number == 1 {
-        ""
-    } else if one.ends_with('h') {
-        "es"
-    } else {
-        "s"
-    };
-    format!("{number} {one}{plural}")
 }
 
 /// A ratio as a change: `+3.1 %`.
@@ -102,25 +92,21 @@ impl Compared {
         if summary.missing > 0 {
             parts.push(format!("{} missing", summary.missing));
         }
-        let found = |otherwise: &str| {
-            if parts.is_empty() {
-                otherwise.to_owned()
-            } else {
-                parts.join(", ")
-            }
-        };
+        // "No regression" alone would promise more than was shown.
+        if self.conclusion() == Conclusion::NoRegression && summary.inconclusive > 0 {
+            parts.push(format!("{} inconclusive", summary.inconclusive));
+        }
+        let found = parts.join(", ");
         let sentence = match self.conclusion() {
-            Conclusion::Regression => format!("Regression: {}", found("")),
-            Conclusion::Doubt => format!("No regression, but --strict: {}", found("")),
+            Conclusion::Regression => format!("Regression: {found}"),
+            Conclusion::Doubt => format!("No regression, but --strict: {found}"),
             Conclusion::NoRegression if !self.has_verdicts() => {
                 format!("No verdict: {}", self.why_no_verdict(compared))
             }
             Conclusion::NoRegression if parts.is_empty() => {
                 format!("No regression among {}", count(compared, "benchmark"))
             }
-            Conclusion::NoRegression => {
-                format!("No regression among {}: {}", count(compared, "benchmark"), found(""))
-            }
+            Conclusion::NoRegression => format!("No regression among {}: {found}", count(compared, "benchmark")),
         };
         let few = self.comparison.warnings.iter().find_map(|warning| match warning {
             Warning::FewLaunches { launches, needed } if self.has_verdicts() => Some(format!(
@@ -172,20 +158,26 @@ impl Compared {
     #[must_use]
     pub fn doubt_lines(&self) -> Vec<String> {
         let notes = self.notes.iter().map(ToString::to_string);
-        let single =
-            |warning: &&Warning| matches!(warning, Warning::AdjustmentDisagrees(_) | Warning::ProbesIncomplete(_));
+        let one_launch = self.notes.contains(&Note::OneLaunch);
+        let said_elsewhere = |warning: &&Warning| match warning {
+            Warning::AdjustmentDisagrees(_) | Warning::ProbesIncomplete(_) => true,
+            // Where there is one launch a side, that is all there is to say.
+            Warning::OneSession { .. } | Warning::FewLaunches { .. } | Warning::HostBoundUnknown { .. } => one_launch,
+            _ => false,
+        };
         let warnings = self
             .comparison
             .warnings
             .iter()
-            .filter(|warning| !single(warning))
+            .filter(|warning| !said_elsewhere(warning))
             .map(|warning| Printable(&warning.to_string()).to_string());
         let singles = about_single(&self.comparison.warnings);
-        let uses_spread = self
-            .comparison
-            .warnings
-            .iter()
-            .any(|warning| matches!(warning, Warning::OneSession { .. }));
+        let uses_spread = !one_launch
+            && self
+                .comparison
+                .warnings
+                .iter()
+                .any(|warning| matches!(warning, Warning::OneSession { .. }));
         let spread = uses_spread.then(|| spread_line(self.request.known_spread.as_ref()));
         notes.chain(warnings).chain(singles).chain(spread).collect()
     }

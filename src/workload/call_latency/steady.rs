@@ -35,6 +35,7 @@ impl Steady {
         let strategy = (strategy.build)(&Setup {
             device,
             size,
+            plan: None,
             release_threshold_bytes: threshold_bytes,
         })?;
         let used_before_bytes = strategy

@@ -1,16 +1,19 @@
 //! A bench executable: opens the device, hands cases to Criterion, and reports what they found.
 
+mod recorder;
+
 use crate::api_summary;
 use crate::baseline::criterion_home;
 use crate::case::BenchmarkId;
 use crate::cuda::Device;
-use crate::measure::{self, Case, Failure, Observation, Workload};
+use crate::measure::{self, Case, Failure, Observation, Preparation, Workload};
 use crate::report::api_summary_table;
 use crate::run_record::RunRecord;
 use criterion::{Criterion, SamplingMode, Throughput};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
+use recorder::Recorder;
 use std::panic::{self, AssertUnwindSafe};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -48,6 +51,22 @@ pub enum SuiteError {
     /// A variable of the environment is wrong.
     #[error("{API_SUMMARY_VARIABLE}={0} is neither 0 nor 1")]
     ApiSummary(String),
+    /// The request of `poolbench record` cannot be read.
+    #[error("{}: is no request of `poolbench record`: {reason}", path.display())]
+    RecordRequest {
+        /// Where it should be.
+        path: PathBuf,
+        /// What is wrong.
+        reason: String,
+    },
+    /// The thread cannot be pinned.
+    #[error("cannot pin to processor {processor}: {error}")]
+    Pin {
+        /// Which.
+        processor: usize,
+        /// The operating system's words.
+        error: std::io::Error,
+    },
     /// The record of the run cannot be written.
     #[error("cannot write {}: {error}", path.display())]
     Record {
@@ -78,11 +97,12 @@ pub struct Suite {
     order_seed: Option<u64>,
     api_summary: bool,
     record: RunRecord,
+    recorder: Option<Recorder>,
 }
 
 /// Runs a bench executable: first line, cases, Criterion's summary, last line, exit code.
 #[must_use]
-pub fn main(name: &'static str, cases: impl FnOnce(&mut Suite) -> Result<(), SuiteError>) -> ExitCode {
+pub fn main(name: &'static str, cases: impl Fn(&mut Suite) -> Result<(), SuiteError>) -> ExitCode {
     quiet_panics();
     let finished = panic::catch_unwind(AssertUnwindSafe(|| Suite::run(name, cases)));
     match finished {
@@ -120,7 +140,7 @@ fn short(file: &str) -> &str {
 }
 
 impl Suite {
-    fn run(name: &'static str, cases: impl FnOnce(&mut Suite) -> Result<(), SuiteError>) -> Result<(), SuiteError> {
+    fn run(name: &'static str, cases: impl Fn(&mut Suite) -> Result<(), SuiteError>) -> Result<(), SuiteError> {
         // A list of ids needs no device.
         let device = if std::env::args().any(|argument| argument == "--list") {
             None
@@ -132,6 +152,10 @@ impl Suite {
         }
         let home = criterion_home::folder(&device.as_ref().map_or_else(|| String::from("host"), Device::slug));
         let criterion = defaults(device.as_ref()).output_directory(&home).configure_from_args();
+        let recorder = match (recorder::request()?, &device) {
+            (Some(request), Some(device)) => Some(Recorder::new(name, request, device)?),
+            _ => None,
+        };
         let order_seed = order_seed()?;
         let api_summary = api_summary_wanted()?;
         let record = RunRecord::new(name, device.as_ref());
@@ -142,13 +166,46 @@ impl Suite {
             order_seed,
             api_summary,
             record,
+            recorder,
         };
-        let result = cases(&mut suite);
+        let result = if suite.recorder.is_some() {
+            suite.record(cases)
+        } else {
+            cases(&mut suite)
+        };
         suite.criterion.final_summary();
         suite.close(result)
     }
 
+    /// Goes through the cases as often as the recording asks. Criterion takes an id once, so each pass has
+    /// a Criterion and a folder of its own.
+    fn record(&mut self, cases: impl Fn(&mut Suite) -> Result<(), SuiteError>) -> Result<(), SuiteError> {
+        let home = self.home.clone();
+        let rounds = self.recorder.as_ref().map_or(Vec::new(), Recorder::rounds);
+        for (pass, round) in rounds.into_iter().enumerate() {
+            self.home = home.join(format!("pass-{pass}"));
+            self.criterion = defaults(self.device.as_ref())
+                .output_directory(&self.home)
+                .configure_from_args();
+            if let Some(recorder) = &mut self.recorder {
+                recorder.begin_round(round);
+                self.order_seed = Some(recorder.order_seed(pass));
+            }
+            cases(self)?;
+        }
+        Ok(())
+    }
+
     fn close(self, result: Result<(), SuiteError>) -> Result<(), SuiteError> {
+        if let Some(recorder) = &self.recorder {
+            // A run that failed leaves no record, so that nothing of it is taken for whole.
+            return result.and_then(|()| {
+                recorder.write().map_err(|error| SuiteError::Record {
+                    path: recorder.output().to_owned(),
+                    error,
+                })
+            });
+        }
         if self.device.is_none() || self.record.is_empty() {
             return result;
         }
@@ -197,6 +254,18 @@ impl Suite {
     fn case(&mut self, group: &str, id: &BenchmarkId, case: &dyn Case) -> Result<Option<Outcome>, SuiteError> {
         let started = SystemTime::now();
         let device = self.device.as_ref();
+        let mut recorder = self.recorder.as_mut();
+        if recorder.as_ref().is_some_and(|recorder| !recorder.wants(id)) {
+            return Ok(None);
+        }
+        let preparation = recorder
+            .as_ref()
+            .map_or(Preparation::ToBeProven(measure::LOOP_TIME_MAX), |recorder| {
+                recorder.preparation()
+            });
+        if let Some(recorder) = &mut recorder {
+            recorder.begin();
+        }
         let mut prepared: Option<Box<dyn Workload>> = None;
         let mut criterion_group = self.criterion.benchmark_group(group);
         criterion_group
@@ -206,11 +275,18 @@ impl Suite {
             criterion_group.bench_function(criterion::BenchmarkId::new(id.function(), id.value()), |bencher| {
                 let workload = prepared.get_or_insert_with(|| {
                     let device = device.expect("only --list goes without a device, and it runs no closure");
-                    measure::prepare(case, device).unwrap_or_else(|failure| interrupt(Interrupt::SetUp(failure)))
+                    measure::prepare_as(case, device, preparation)
+                        .unwrap_or_else(|failure| interrupt(Interrupt::SetUp(failure)))
                 });
                 bencher.iter_custom(|iterations| {
-                    measure::run(workload.as_mut(), iterations)
-                        .unwrap_or_else(|failure| interrupt(Interrupt::Run(failure)))
+                    let before = recorder.as_mut().and_then(|recorder| recorder.read_probe());
+                    let elapsed = measure::run(workload.as_mut(), iterations)
+                        .unwrap_or_else(|failure| interrupt(Interrupt::Run(failure)));
+                    if let Some(recorder) = &mut recorder {
+                        let after = recorder.read_probe();
+                        recorder.keep(before, after);
+                    }
+                    elapsed
                 });
             });
         }));
@@ -237,6 +313,11 @@ impl Suite {
         self.print_api_summary(id, case)
             .map_err(|failure| self.fail(id, failure, started))?;
         self.record.add(id, observation);
+        if let Some(recorder) = &mut self.recorder {
+            let saved = criterion_home::sample_since(&self.home, id, started);
+            let added = recorder.add(id, case, saved, observation);
+            added.map_err(|error| self.fail(id, error.into(), started))?;
+        }
         let median_ns = criterion_home::median_ns_since(&self.home, id, started);
         Ok(Some(Outcome {
             id: id.clone(),
@@ -262,6 +343,9 @@ impl Suite {
     fn skip(&mut self, id: &BenchmarkId, reason: &Failure) {
         eprintln!("poolbench: skipped {id}: {reason}");
         self.record.skip(id, reason.to_string());
+        if let Some(recorder) = &mut self.recorder {
+            recorder.skip(id, reason.to_string());
+        }
     }
 
     /// Takes back what Criterion saved of a case that failed, and keeps the destructors that follow

@@ -1,0 +1,204 @@
+//! One launch: every bench executable once, each a fresh process, in shuffled order; then once more what
+//! something disturbed.
+
+use super::differences::{difference_lines, same_machine};
+use super::error::RecordingError;
+use super::executables::Executable;
+use super::plan::{Plan, Side, Step, now};
+use super::process::{Starter, Task};
+use super::progress::Progress;
+use super::state::FinishedLaunch;
+use crate::baseline::{HOST_BOUND_BELOW, Launch, ProcessRecord};
+use crate::environment::Monitor;
+use rand::SeedableRng as _;
+use rand::rngs::StdRng;
+use rand::seq::SliceRandom as _;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A case is left out for its slowness only in the first launch of a side; afterwards only if something is
+/// very wrong.
+const LATER_LOOP_TIME_MAX_S: f64 = 3600.0;
+/// A disturbance that lasts longer than this many repeats is marked instead.
+const REPEATS_PER_LAUNCH: u32 = 2;
+/// Of all measurements of a recording, those that may be repeated: one in this many.
+const REPEATED_ONE_IN: u64 = 10;
+
+/// What a launch needs beside its step.
+pub(super) struct Launcher<'a> {
+    pub(super) plan: &'a Plan,
+    pub(super) executables: &'a [Executable],
+    pub(super) starter: Starter<'a>,
+    pub(super) monitor: Monitor,
+    /// Measurements that were repeated so far.
+    pub(super) repeated: u64,
+}
+
+/// What the first launch of a side found out for the others.
+pub(super) struct Known<'a> {
+    /// The ids of each executable.
+    executables: &'a BTreeMap<String, BTreeSet<String>>,
+    /// The ids that are host-bound.
+    host_bound: BTreeSet<String>,
+}
+
+impl<'a> Known<'a> {
+    pub(super) fn from(first: &'a FinishedLaunch) -> Known<'a> {
+        Known {
+            executables: &first.executables,
+            host_bound: first.host_bound().cloned().collect(),
+        }
+    }
+}
+
+impl Launcher<'_> {
+    /// Measures one launch.
+    pub(super) fn launch(
+        &mut self,
+        step: &Step,
+        known: Option<&Known<'_>>,
+        session: &str,
+        progress: &mut Progress,
+    ) -> Result<FinishedLaunch, RecordingError> {
+        let side = &self.plan.sides[step.side];
+        let device_before = self.monitor.look();
+        let mut finished = FinishedLaunch {
+            side: step.side,
+            launch: Launch {
+                launch: step.index,
+                session: session.to_owned(),
+                started: now(),
+                order_seed: step.order_seed,
+                device_before,
+                ..Launch::default()
+            },
+            executables: BTreeMap::new(),
+            device_time_ns: BTreeMap::new(),
+            observations: BTreeMap::new(),
+            skipped: Vec::new(),
+            repeated: 0,
+        };
+        let mut order: Vec<&Executable> = self.executables.iter().collect();
+        order.shuffle(&mut StdRng::seed_from_u64(step.order_seed));
+        for executable in order {
+            let only = match known {
+                Some(known) => match known.executables.get(&executable.identity.name) {
+                    Some(ids) => Some(ids.clone()),
+                    // It measured nothing in the first launch, and would only cost its start.
+                    None => continue,
+                },
+                None => side.only.clone(),
+            };
+            progress.process(step.index, &executable.identity.name);
+            let record = self.process(executable, side, step, only, known)?;
+            finished.add(&executable.identity.name, record)?;
+        }
+        self.repeat_disturbed(&mut finished, step, known, progress)?;
+        finished.launch.device_after = self.monitor.look();
+        Ok(finished)
+    }
+
+    fn process(
+        &self,
+        executable: &Executable,
+        side: &Side,
+        step: &Step,
+        only: Option<BTreeSet<String>>,
+        known: Option<&Known<'_>>,
+    ) -> Result<ProcessRecord, RecordingError> {
+        let decides = step.is_first && side.only.is_none();
+        let task = Task {
+            order_seed: step.order_seed,
+            only,
+            loop_time_max_s: if decides {
+                self.plan.settings.loop_time_max_s
+            } else {
+                LATER_LOOP_TIME_MAX_S
+            },
+            device_times: step.is_first,
+            host_bound: known.map(|known| known.host_bound.clone()),
+        };
+        let record = self.starter.run(executable, &side.treatment, &task)?.record;
+        let differences = same_machine(&side.environment, &record.environment);
+        if differences.is_empty() {
+            return Ok(record);
+        }
+        Err(RecordingError::Differs {
+            what: String::from("the machine changed while it was recorded; record anew with --replace"),
+            differences: difference_lines(&differences, "at first", "now"),
+        })
+    }
+
+    /// Measures again, in processes of their own, what the executables marked as disturbed. What the budget
+    /// does not cover keeps its mark.
+    fn repeat_disturbed(
+        &mut self,
+        finished: &mut FinishedLaunch,
+        step: &Step,
+        known: Option<&Known<'_>>,
+        progress: &mut Progress,
+    ) -> Result<(), RecordingError> {
+        let side = &self.plan.sides[step.side];
+        let budget = finished.launch.samples.len() as u64 * self.plan.total() / REPEATED_ONE_IN;
+        for _ in 0..REPEATS_PER_LAUNCH {
+            let left = usize::try_from(budget.saturating_sub(self.repeated)).unwrap_or(usize::MAX);
+            let disturbed: BTreeSet<String> = finished.disturbed().take(left).cloned().collect();
+            if disturbed.is_empty() {
+                break;
+            }
+            progress.disturbed(&finished.launch, &disturbed);
+            for executable in self.executables {
+                let Some(ids) = finished.executables.get(&executable.identity.name) else {
+                    continue;
+                };
+                let only: BTreeSet<String> = ids.intersection(&disturbed).cloned().collect();
+                if only.is_empty() {
+                    continue;
+                }
+                let record = self.process(executable, side, step, Some(only), known)?;
+                let count = record.samples.len() as u64;
+                finished.launch.samples.extend(record.samples);
+                finished.repeated += count;
+                self.repeated += count;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl FinishedLaunch {
+    /// The ids whose samples something disturbed.
+    fn disturbed(&self) -> impl Iterator<Item = &String> {
+        let samples = self.launch.samples.iter();
+        samples
+            .filter(|(_, samples)| !samples.flags.is_empty())
+            .map(|(id, _)| id)
+    }
+
+    /// The ids whose device time is below half of their wall time. Where nobody could measure the device
+    /// time, nothing is claimed.
+    pub(super) fn host_bound(&self) -> impl Iterator<Item = &String> {
+        self.launch.samples.iter().filter_map(|(id, samples)| {
+            let device_ns = self.device_time_ns.get(id)?;
+            (*device_ns < HOST_BOUND_BELOW * samples.median_ns()?).then_some(id)
+        })
+    }
+
+    fn add(&mut self, bench: &str, record: ProcessRecord) -> Result<(), RecordingError> {
+        if let Some(id) = record.samples.keys().find(|id| self.launch.samples.contains_key(*id)) {
+            return Err(RecordingError::Process {
+                bench: bench.to_owned(),
+                reason: format!("measured {id:?}, which another executable measures too"),
+                output: String::new(),
+            });
+        }
+        let ids: BTreeSet<String> = record.samples.keys().cloned().collect();
+        if !ids.is_empty() {
+            self.executables.insert(bench.to_owned(), ids);
+        }
+        self.launch.samples.extend(record.samples);
+        self.device_time_ns.extend(record.device_time_ns);
+        self.observations.extend(record.observations);
+        self.skipped.extend(record.skipped);
+        Ok(())
+    }
+}

@@ -1,0 +1,130 @@
+//! `poolbench record`: a recording is launches, a launch is every bench executable once, each a fresh
+//! process, in shuffled order.
+//!
+//! What a recording measures is fixed in a [`Plan`] when it begins. Each finished launch is a line on disk,
+//! so that a recording which ends early goes on where it was; the baseline appears at its end, whole or not
+//! at all.
+
+mod assemble;
+mod begin;
+mod bundle;
+mod child;
+mod destination;
+mod differences;
+mod error;
+mod executables;
+#[cfg(test)]
+mod fixture;
+mod interrupt;
+mod launch;
+mod lock;
+mod look;
+mod options;
+mod plan;
+mod process;
+mod progress;
+mod state;
+
+pub use bundle::Bundle;
+pub use destination::Written;
+pub use error::RecordingError;
+pub use executables::{Executable, ExecutableIdentity, Source};
+pub use interrupt::Interrupt;
+pub use options::{Intent, LAUNCHES, Options};
+pub use plan::{Destination, Plan, Side, Treatment};
+pub use progress::{Progress, spoken};
+pub use state::FinishedLaunch;
+
+use crate::baseline::FOLDER;
+use crate::environment::Monitor;
+use begin::Begun;
+use launch::{Known, Launcher};
+use process::Starter;
+use std::path::Path;
+use std::time::Duration;
+
+/// What a recording brought.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Summary {
+    /// The baselines: one, or one for each side.
+    pub written: Vec<Written>,
+    /// Launches that this run measured.
+    pub launches: u64,
+    /// How long it measured.
+    pub elapsed: Duration,
+}
+
+/// Records, and writes the baseline into [`FOLDER`] under the current folder.
+///
+/// # Errors
+///
+/// Whatever keeps it from finishing. Baselines are then as they were, and the finished launches stay on
+/// disk for [`Intent::Resume`].
+pub fn record(options: &Options, interrupt: &Interrupt, progress: &mut Progress) -> Result<Summary, RecordingError> {
+    options.check()?;
+    let mut begun = begin::begin(options, interrupt, progress)?;
+    match measure(&mut begun, interrupt, progress) {
+        Ok(summary) => {
+            begun.state.remove()?;
+            Ok(summary)
+        }
+        Err(error) => {
+            progress.end();
+            let (done, total) = (begun.state.launches.len() as u64, begun.state.plan.total());
+            let name = begun.state.plan.name.clone();
+            if done == 0 {
+                let _ = begun.state.remove();
+                return Err(error);
+            }
+            Err(RecordingError::Stopped {
+                error: Box::new(error),
+                done,
+                total,
+                name,
+            })
+        }
+    }
+}
+
+fn measure(begun: &mut Begun, interrupt: &Interrupt, progress: &mut Progress) -> Result<Summary, RecordingError> {
+    let state = &mut begun.state;
+    let plan = state.plan.clone();
+    let done = state.launches.len() as u64;
+    let repeated = state.launches.iter().map(|finished| finished.repeated).sum();
+    let mut launcher = Launcher {
+        plan: &plan,
+        executables: &begun.executables,
+        starter: Starter {
+            scratch: begun.scratch.path(),
+            lock: Some(&begun.lock),
+            interrupt,
+            settings: &plan.settings,
+        },
+        monitor: Monitor::of(plan.sides[0].environment.device.uuid.as_deref()),
+        repeated,
+    };
+    progress.begin(done, plan.total(), repeated);
+    for index in done..plan.total() {
+        let step = plan.step(index);
+        let first = state.launches.iter().find(|finished| finished.side == step.side);
+        let known = first.map(Known::from);
+        let finished = launcher.launch(&step, known.as_ref(), &begun.session, progress)?;
+        if step.is_first {
+            destination::check_benchmarks(&plan, &finished)?;
+        }
+        let marked = finished
+            .launch
+            .samples
+            .values()
+            .filter(|samples| !samples.flags.is_empty());
+        let marked = marked.count();
+        state.add(finished)?;
+        progress.launched(marked);
+    }
+    progress.end();
+    Ok(Summary {
+        written: destination::write(Path::new(FOLDER), &plan, &state.launches)?,
+        launches: plan.total() - done,
+        elapsed: progress.elapsed(),
+    })
+}

@@ -1,0 +1,178 @@
+//! What the user asks for.
+
+use super::error::RecordingError;
+use super::executables::Source;
+use super::plan::Treatment;
+use crate::baseline::{BaselineName, Settings};
+
+/// Launches of a recording where the user says nothing else.
+pub const LAUNCHES: u64 = 24;
+/// Visits to each host-bound benchmark in each launch where the user says nothing else.
+const VISITS: u32 = 3;
+/// Criterion takes no fewer.
+const SAMPLE_SIZE_MIN: u64 = 10;
+
+/// What the user asks for. `None` is the default, or with [`Intent::Resume`] and [`Intent::Append`] what was
+/// recorded before.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The baseline's name.
+    pub name: Option<String>,
+    /// What to do with what has the name already.
+    pub intent: Intent,
+    /// Launches, of each side.
+    pub launches: Option<u64>,
+    /// A regular expression on the ids.
+    pub filter: Option<String>,
+    /// Criterion's warm-up of each benchmark in seconds.
+    pub warm_up_time_s: Option<f64>,
+    /// Criterion's measurement of each benchmark in seconds.
+    pub measurement_time_s: Option<f64>,
+    /// Samples of each benchmark in each launch.
+    pub sample_size: Option<u64>,
+    /// Visits to each host-bound benchmark in each launch.
+    pub visits: Option<u32>,
+    /// What one loop may take at most, in seconds.
+    pub loop_time_max_s: Option<f64>,
+    /// The processor to pin the submitting thread to.
+    pub pinned_processor: Option<usize>,
+    /// Whether to measure the host's speed beside each sample.
+    pub probes: Option<bool>,
+    /// Where the bench executables come from.
+    pub source: Source,
+    /// The sides that are recorded in alternating launches; empty or two.
+    pub sides: Vec<Treatment>,
+}
+
+/// What to do with what has the name already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Intent {
+    /// The name must be free.
+    New,
+    /// Another session for an existing baseline.
+    Append,
+    /// An existing baseline is replaced.
+    Replace,
+    /// An unfinished recording is finished.
+    Resume,
+}
+
+impl Options {
+    /// Checks what can be checked without looking at anything.
+    pub(super) fn check(&self) -> Result<(), RecordingError> {
+        let usage = |text: String| Err(RecordingError::Usage(text));
+        if let Some(filter) = &self.filter
+            && let Err(error) = regex::Regex::new(filter)
+        {
+            let text = error.to_string();
+            let reason = text.lines().last().unwrap_or_default().trim_start_matches("error: ");
+            return usage(format!("--filter {filter:?} is no regular expression: {reason}"));
+        }
+        if self.launches == Some(0) {
+            return usage(String::from("--launches 0 would record nothing; give 1 or more"));
+        }
+        let times = [
+            ("--warm-up-time", self.warm_up_time_s),
+            ("--measurement-time", self.measurement_time_s),
+            ("--loop-time-max", self.loop_time_max_s),
+        ];
+        for (flag, value) in times {
+            if value.is_some_and(|value| !(value > 0.0 && value <= 3600.0)) {
+                return usage(format!("{flag}: give seconds above 0, and at most 3600"));
+            }
+        }
+        if self.sample_size.is_some_and(|size| size < SAMPLE_SIZE_MIN) {
+            return usage(format!(
+                "--sample-size: Criterion takes {SAMPLE_SIZE_MIN} samples or more"
+            ));
+        }
+        self.check_sides()
+    }
+
+    fn check_sides(&self) -> Result<(), RecordingError> {
+        let usage = |text: &str| Err(RecordingError::Usage(text.to_owned()));
+        for side in &self.sides {
+            let label = side.label.as_deref().unwrap_or_default();
+            if label.parse::<BaselineName>().is_err() {
+                return usage(&format!(
+                    "the label {label:?} must be fit for a file name, as old or new"
+                ));
+            }
+            if side.fault.is_some() && !cfg!(feature = "fault-injection") {
+                return usage("--fault needs a poolbench that is built with --features fault-injection");
+            }
+        }
+        match self.sides.as_slice() {
+            [] => Ok(()),
+            [a, b] if a.label == b.label => {
+                let label = a.label.as_deref().unwrap_or_default();
+                usage(&format!("both sides are labelled {label:?}; give two labels"))
+            }
+            [_, _] => {
+                let named = self.sides.iter().any(|side| side.libcuda.is_some());
+                if named && std::env::var_os("POOLBENCH_DEVICE").is_some_and(|device| device == "host") {
+                    return usage("--libcuda names drivers, but POOLBENCH_DEVICE=host measures none; unset it");
+                }
+                Ok(())
+            }
+            _ => usage("two sides are recorded in turn: give --libcuda LABEL=PATH exactly twice"),
+        }
+    }
+
+    /// The settings of a recording that nothing recorded before binds.
+    pub(super) fn settings(&self) -> Settings {
+        Settings {
+            warm_up_time_s: self.warm_up_time_s.unwrap_or(0.002),
+            measurement_time_s: self.measurement_time_s.unwrap_or(0.01),
+            visits: self.visits.unwrap_or(VISITS),
+            sample_size: self.sample_size.unwrap_or(SAMPLE_SIZE_MIN),
+            loop_time_max_s: self.loop_time_max_s.unwrap_or(0.1),
+            filter: self.filter.clone(),
+            pinned_processor: self.pinned_processor,
+            probes: self.probes.unwrap_or(true),
+            ..Settings::default()
+        }
+    }
+
+    /// Where flags were given that say otherwise than what was recorded before.
+    pub(super) fn differences_from(&self, recorded: &Settings) -> Vec<String> {
+        fn differ<T: PartialEq + std::fmt::Debug>(
+            flag: &str,
+            asked: Option<&T>,
+            recorded: Option<&T>,
+        ) -> Option<String> {
+            let asked = asked.filter(|asked| Some(*asked) != recorded)?;
+            let recorded = recorded.map_or_else(|| String::from("none"), |recorded| format!("{recorded:?}"));
+            Some(format!("{flag} {asked:?}, recorded with {recorded}"))
+        }
+        [
+            differ(
+                "--warm-up-time",
+                self.warm_up_time_s.as_ref(),
+                Some(&recorded.warm_up_time_s),
+            ),
+            differ(
+                "--measurement-time",
+                self.measurement_time_s.as_ref(),
+                Some(&recorded.measurement_time_s),
+            ),
+            differ("--visits", self.visits.as_ref(), Some(&recorded.visits)),
+            differ("--sample-size", self.sample_size.as_ref(), Some(&recorded.sample_size)),
+            differ(
+                "--loop-time-max",
+                self.loop_time_max_s.as_ref(),
+                Some(&recorded.loop_time_max_s),
+            ),
+            differ("--filter", self.filter.as_ref(), recorded.filter.as_ref()),
+            differ(
+                "--pin",
+                self.pinned_processor.as_ref(),
+                recorded.pinned_processor.as_ref(),
+            ),
+            differ("probes", self.probes.as_ref(), Some(&recorded.probes)),
+        ]
+        .into_iter()
+        .flatten()
+        .collect()
+    }
+}

@@ -1,0 +1,273 @@
+//! A recording on disk while it is not finished: the plan, and a line for each finished launch.
+//!
+//! Each line is synced before the next launch begins, so a recording that is killed loses at most the
+//! launch in flight. A last line that was cut short is dropped.
+
+use super::error::RecordingError;
+use super::plan::{FORMAT, Plan};
+use crate::baseline::{Launch, Skipped};
+use crate::observation::Observation;
+use crate::whole_file;
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File};
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+/// The file of the plan.
+const PLAN: &str = "recording.json";
+/// The file of the finished launches.
+const LAUNCHES: &str = "launches.jsonl";
+
+/// A finished launch: a line of the state.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FinishedLaunch {
+    /// Which side it measured.
+    pub side: usize,
+    /// What it measured.
+    pub launch: Launch,
+    /// The ids that each executable measured.
+    pub executables: BTreeMap<String, BTreeSet<String>>,
+    /// Device time of one iteration in nanoseconds, by id; in the first launch of each side.
+    #[serde(default)]
+    pub device_time_ns: BTreeMap<String, f64>,
+    /// What was seen beside the time, by id.
+    #[serde(default)]
+    pub observations: BTreeMap<String, Observation>,
+    /// What was skipped, and why.
+    #[serde(default)]
+    pub skipped: Vec<Skipped>,
+    /// Measurements that were thrown away and repeated.
+    #[serde(default)]
+    pub repeated: u64,
+}
+
+/// A recording on disk.
+#[derive(Debug)]
+pub(super) struct State {
+    folder: PathBuf,
+    pub(super) plan: Plan,
+    pub(super) launches: Vec<FinishedLaunch>,
+    file: File,
+    /// The length of the file's whole lines.
+    length: u64,
+}
+
+/// Where recordings are kept while they are not finished.
+pub(super) fn recordings_folder() -> PathBuf {
+    let target = std::env::var_os("CARGO_TARGET_DIR").filter(|target| !target.is_empty());
+    let target = target.map_or_else(|| PathBuf::from("target"), PathBuf::from);
+    target.join("poolbench").join("recordings")
+}
+
+impl State {
+    /// Whether `folder` holds a recording.
+    pub(super) fn is_in(folder: &Path) -> bool {
+        folder.join(PLAN).is_file()
+    }
+
+    /// Begins a recording in `folder`, and throws away one that is there.
+    pub(super) fn begin(folder: &Path, plan: Plan) -> Result<State, RecordingError> {
+        let refused = |error| RecordingError::file(folder, error);
+        if folder.exists() {
+            State::remove_files(folder).map_err(refused)?;
+        }
+        fs::create_dir_all(folder).map_err(refused)?;
+        let launches = folder.join(LAUNCHES);
+        let file = File::create_new(&launches).map_err(|error| RecordingError::file(&launches, error))?;
+        let begun = (|| {
+            // The plan comes last and at once: a folder without one holds no recording.
+            whole_file::write(&folder.join(PLAN), &serde_json::to_vec_pretty(&plan)?)?;
+            File::open(folder)?.sync_all()
+        })();
+        if let Err(error) = begun {
+            let _ = fs::remove_dir_all(folder);
+            return Err(refused(error));
+        }
+        Ok(State {
+            folder: folder.to_owned(),
+            plan,
+            launches: Vec::new(),
+            file,
+            length: 0,
+        })
+    }
+
+    /// Goes on with the recording in `folder`.
+    pub(super) fn resume(folder: &Path) -> Result<State, RecordingError> {
+        let plan = State::read_plan(folder)?;
+        let path = folder.join(LAUNCHES);
+        let unreadable = |error| RecordingError::file(&path, error);
+        let bytes = fs::read(&path).map_err(unreadable)?;
+        let (launches, length) = whole_lines(&bytes, &plan).map_err(|reason| RecordingError::State {
+            path: path.clone(),
+            reason,
+        })?;
+        let file = File::options().append(true).open(&path).map_err(unreadable)?;
+        if length < bytes.len() as u64 {
+            file.set_len(length)
+                .and_then(|()| file.sync_all())
+                .map_err(unreadable)?;
+        }
+        Ok(State {
+            folder: folder.to_owned(),
+            plan,
+            launches,
+            file,
+            length,
+        })
+    }
+
+    fn read_plan(folder: &Path) -> Result<Plan, RecordingError> {
+        let path = folder.join(PLAN);
+        let damaged = |reason: String| RecordingError::State {
+            path: path.clone(),
+            reason,
+        };
+        let bytes = fs::read(&path).map_err(|error| RecordingError::file(&path, error))?;
+        let plan: Plan = serde_json::from_slice(&bytes).map_err(|error| damaged(error.to_string()))?;
+        if plan.format != FORMAT {
+            return Err(damaged(format!("format {} is not {FORMAT}", plan.format)));
+        }
+        if plan.sides.is_empty() || plan.launches == 0 {
+            return Err(damaged(String::from("plans no launch")));
+        }
+        Ok(plan)
+    }
+
+    /// How far the recording in `folder` is: finished launches, and launches in all.
+    pub(super) fn progress_in(folder: &Path) -> Result<(u64, u64), RecordingError> {
+        let plan = State::read_plan(folder)?;
+        let path = folder.join(LAUNCHES);
+        let bytes = fs::read(&path).map_err(|error| RecordingError::file(&path, error))?;
+        let lines = bytes.iter().filter(|byte| **byte == b'\n').count() as u64;
+        Ok((lines.min(plan.total()), plan.total()))
+    }
+
+    /// Keeps a finished launch.
+    pub(super) fn add(&mut self, launch: FinishedLaunch) -> Result<(), RecordingError> {
+        let written = serde_json::to_vec(&launch)
+            .map_err(std::io::Error::from)
+            .and_then(|mut line| {
+                line.push(b'\n');
+                self.file.write_all(&line)?;
+                self.file.sync_data()?;
+                Ok(line.len() as u64)
+            });
+        match written {
+            Ok(length) => {
+                self.length += length;
+                self.launches.push(launch);
+                Ok(())
+            }
+            Err(error) => {
+                let _ = self.file.set_len(self.length);
+                Err(RecordingError::file(&self.folder.join(LAUNCHES), error))
+            }
+        }
+    }
+
+    /// Removes the recording, once its baseline is written.
+    pub(super) fn remove(self) -> Result<(), RecordingError> {
+        State::remove_files(&self.folder).map_err(|error| RecordingError::file(&self.folder, error))
+    }
+
+    /// The plan goes first: without it the rest is no recording.
+    fn remove_files(folder: &Path) -> std::io::Result<()> {
+        if folder.join(PLAN).exists() {
+            fs::remove_file(folder.join(PLAN))?;
+        }
+        fs::remove_dir_all(folder)
+    }
+}
+
+/// The finished launches, and the length of their lines. A last line that is not whole was being written
+/// when the recording was killed.
+fn whole_lines(bytes: &[u8], plan: &Plan) -> Result<(Vec<FinishedLaunch>, u64), String> {
+    let mut launches = Vec::new();
+    let mut length = 0;
+    for line in bytes.split_inclusive(|byte| *byte == b'\n') {
+        let is_last = length + line.len() == bytes.len();
+        let parsed = line
+            .strip_suffix(b"\n")
+            .ok_or_else(|| String::from("is cut short"))
+            .and_then(|line| serde_json::from_slice::<FinishedLaunch>(line).map_err(|error| error.to_string()));
+        match parsed {
+            Ok(launch) => {
+                let step = plan.step(launches.len() as u64);
+                if launch.launch.launch != step.index || launch.side != step.side || step.index >= plan.total() {
+                    return Err(format!("line {} is not the launch of its place", launches.len() + 1));
+                }
+                launches.push(launch);
+                length += line.len();
+            }
+            Err(_) if is_last => break,
+            Err(reason) => return Err(format!("line {}: {reason}", launches.len() + 1)),
+        }
+    }
+    Ok((launches, length as u64))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fixture::{finished, plan};
+    use super::*;
+
+    fn lines(launches: &[FinishedLaunch]) -> Vec<u8> {
+        let line = |launch| {
+            let mut line = serde_json::to_vec(launch).expect("JSON");
+            line.push(b'\n');
+            line
+        };
+        launches.iter().flat_map(line).collect()
+    }
+
+    /// Cut at every byte: the whole lines before the cut are kept, and nothing else.
+    #[test]
+    fn a_file_that_is_cut_short_keeps_its_whole_lines() {
+        let launches: Vec<FinishedLaunch> = (0..3).map(|launch| finished("s", launch, &["a"], &[])).collect();
+        let bytes = lines(&launches);
+        for cut in 0..=bytes.len() {
+            let (kept, length) = whole_lines(&bytes[..cut], &plan(1, 3)).expect("only the end is missing");
+            let newlines = bytes[..cut].iter().filter(|byte| **byte == b'\n').count();
+            assert_eq!(kept, launches[..newlines]);
+            assert!(
+                length <= cut as u64
+                    && bytes[..usize::try_from(length).expect("small")].ends_with(if newlines > 0 {
+                        b"\n"
+                    } else {
+                        b""
+                    })
+            );
+        }
+    }
+
+    #[test]
+    fn launches_out_of_their_place_are_refused() {
+        let launch = |number| finished("s", number, &["a"], &[]);
+        for (launches, planned) in [
+            (vec![launch(1)], 3),
+            (vec![launch(0), launch(0)], 3),
+            (vec![launch(0), launch(1)], 1),
+        ] {
+            let reason = whole_lines(&lines(&launches), &plan(1, planned)).expect_err("it is out of place");
+            assert!(reason.contains("is not the launch of its place"), "{reason}");
+        }
+    }
+
+    #[test]
+    fn what_was_added_is_there_after_a_resume() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let folder = folder.path().join("recording");
+        let mut state = State::begin(&folder, plan(1, 3)).expect("a new one");
+        assert!(State::is_in(&folder));
+        state.add(finished("s", 0, &["a"], &[])).expect("room");
+        drop(state);
+        let mut state = State::resume(&folder).expect("it is there");
+        assert_eq!((&state.plan, state.launches.len()), (&plan(1, 3), 1));
+        state.add(finished("s", 1, &["a"], &[])).expect("room");
+        assert_eq!(State::progress_in(&folder).expect("it is there"), (2, 3));
+        state.remove().expect("it can go");
+        assert!(!folder.exists());
+    }
+}
