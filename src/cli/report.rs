@@ -8,8 +8,8 @@ use poolbench::stats::{Calibration, CalibrationPlan, Options, Side, calibrate};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// How often the base's launches are halved. `poolbench calibrate` takes its time; a report should not.
-const SPLITS: usize = 50;
+/// How often the base's launches are halved: as often as `poolbench calibrate` does it, so that the numbers agree.
+const SPLITS: usize = 200;
 /// Longest part of a file's name that a side's name gives.
 const NAME_CHARACTERS_MAX: usize = 80;
 

@@ -12,6 +12,8 @@ pub struct Timing {
     pub median_ns: f64,
     /// Its 95 % interval, the order statistics that enclose it; `None` below six launches.
     pub interval_ns: Option<(f64, f64)>,
+    /// Median over launches of what the comparison looks at.
+    pub fast_ns: f64,
     /// The launches in the order of session and start.
     pub launches: Vec<LaunchTime>,
 }
@@ -158,10 +160,12 @@ fn timing(benchmark: &crate::stats::Benchmark) -> Option<Timing> {
         medians.push(launch.sample.median_ns());
     }
     // The same order statistics, over launches instead of samples.
+    let fast_ns = launches.iter().map(|launch: &LaunchTime| launch.fast_ns).collect();
     let over_launches = ProcessTime::of(&Sample::new(medians).ok()?);
     Some(Timing {
         median_ns: over_launches.median_ns,
         interval_ns: over_launches.interval_ns,
+        fast_ns: Sample::new(fast_ns).ok()?.median_ns(),
         launches,
     })
 }

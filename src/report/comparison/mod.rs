@@ -10,6 +10,7 @@ mod words;
 pub use json::{class_name, comparison_json};
 pub use markdown::{COMMENT_BYTES_MAX, comparison_markdown};
 pub use note::{Note, Which};
+pub(super) use rows::effect_notes;
 pub use text::comparison_text;
 pub use words::{verdict_name, verdict_reason};
 

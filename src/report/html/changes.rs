@@ -3,6 +3,7 @@
 use super::format::{change, id, microseconds, px, short, undefined};
 use super::scale::Scale;
 use super::view::{View, verdict_style};
+use crate::report::comparison::effect_notes;
 use crate::stats::{BenchmarkComparison, Effect, Measured, Verdict};
 use maud::{Markup, html};
 
@@ -36,7 +37,7 @@ pub(super) fn section(view: &View) -> Markup {
         @if changed.is_empty() {
             p { "No benchmark has a proven or suspected change." }
         } @else {
-            p.note { "Changes have the host's speed taken out, where it was recorded; times are as they were measured, so that their quotient can be another." }
+            p.note { "Times are medians over launches of what each is judged by, the fast quarter of its samples. Changes have the host's speed taken out, where it was recorded, so that they can differ from the quotient of the times." }
             (table(view, &changed))
             @if all > ROWS_MAX {
                 p.note { (all - ROWS_MAX) " more: see " a href="#benchmarks" { "all benchmarks" } "." }
@@ -69,10 +70,10 @@ fn table(view: &View, changed: &[(&BenchmarkComparison, &Measured)]) -> Markup {
     });
     let room = (high - low) * 0.04;
     let scale = Scale::linear((low - room, high + room), (14.0, WIDTH - 22.0));
-    let time = |side: Option<&super::view::SideView>, id: &str| {
-        side.and_then(|side| side.timings.get(id)).map_or_else(
+    let time = |side: usize, id: &str| {
+        view.time_ns(side, id).map_or_else(
             || undefined("not measured"),
-            |timing| html! { (microseconds(timing.median_ns)) },
+            |time_ns| html! { (microseconds(time_ns)) },
         )
     };
     html! {
@@ -88,10 +89,10 @@ fn table(view: &View, changed: &[(&BenchmarkComparison, &Measured)]) -> Markup {
                         @let style = verdict_style(&benchmark.verdict, Some(measured.effect.ratio));
                         tr {
                             th.id scope="row" { (id(benchmark.id.as_str())) }
-                            td class=(format!("n {}", style.class)) { (change(measured.effect.ratio)) " " span.mark aria-hidden="true" { (style.sign) } (raw_note(view, benchmark)) }
+                            td class=(format!("n {}", style.class)) { (change(measured.effect.ratio)) " " span.mark aria-hidden="true" { (style.sign) } (notes(view, benchmark)) }
                             td class=(style.class) { (whisker(&measured.effect, &scale)) }
-                            td.n { (time(Some(&view.base), benchmark.id.as_str())) }
-                            td.n { (time(view.new.as_ref(), benchmark.id.as_str())) }
+                            td.n { (time(0, benchmark.id.as_str())) }
+                            td.n { (time(1, benchmark.id.as_str())) }
                             td class=(format!("verdict {}", style.class)) { (style.name) }
                         }
                     }
@@ -101,11 +102,10 @@ fn table(view: &View, changed: &[(&BenchmarkComparison, &Measured)]) -> Markup {
     }
 }
 
-/// What the times alone say, where that is something else.
-pub(super) fn raw_note(view: &View, benchmark: &BenchmarkComparison) -> Markup {
-    let raw = benchmark.measured.as_ref().map(|measured| measured.raw.ratio);
-    let raw = raw.filter(|_| view.disagree.contains(benchmark.id.as_str()));
-    html! { @if let Some(raw) = raw { div.note title="the host's speed left in" { "raw " (change(raw)) } } }
+/// What else can be said of the size of a change.
+pub(super) fn notes(view: &View, benchmark: &BenchmarkComparison) -> Markup {
+    let disagrees = view.disagree.contains(benchmark.id.as_str());
+    html! { @for note in effect_notes(benchmark, disagrees) { div.note { (note) } } }
 }
 
 fn axis(scale: &Scale) -> Markup {

@@ -1,9 +1,10 @@
 //! What was measured on both sides, with the differences marked.
 
-use super::format::{counted, foreign};
+use super::format::foreign;
 use super::view::{SideView, View};
 use crate::baseline::{DifferenceKind, Settings};
 use crate::environment::Environment;
+use crate::report::count::count;
 use maud::{Markup, html};
 use std::collections::BTreeMap;
 
@@ -51,7 +52,7 @@ pub(super) fn section(view: &View) -> Markup {
     html! {
         h2 #measured { "What was measured" }
         @if let Some(differing) = differing {
-            p.note { (counted(differing, "fact differs", "facts differ")) ", marked " b { "≠" } "; what is judged is marked as the treatment." }
+            p.note { (count(differing, "difference")) ", marked " b { "≠" } "; what is judged is marked as the treatment." }
         }
         div.scroll tabindex="0" role="region" aria-label="What was measured" {
             table.facts {
@@ -95,7 +96,7 @@ fn facts(side: &SideView) -> Facts {
             Some(format!(
                 "{} in {}",
                 summary.launches,
-                counted(summary.sessions, "session", "sessions")
+                count(summary.sessions, "session")
             )),
         ),
         ("benchmarks", Some(summary.benchmarks.to_string())),

@@ -100,11 +100,6 @@ fn grouped(number: &str) -> String {
     text + rest
 }
 
-/// A count with its noun.
-pub(super) fn counted(count: usize, one: &str, several: &str) -> String {
-    format!("{count} {}", if count == 1 { one } else { several })
-}
-
 /// What is not defined, and why.
 pub(super) fn undefined(why: &str) -> Markup {
     html! { span.none title=(why) { "–" } }

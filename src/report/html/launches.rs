@@ -1,6 +1,6 @@
 //! The launches of one benchmark as a small picture: in the order of time, the base left, the new side right.
 
-use super::super::timings::{LaunchTime, Timing};
+use super::super::timings::Timing;
 use super::format::{microseconds, px, undefined};
 use super::scale::Scale;
 use maud::{Markup, html};
@@ -64,10 +64,9 @@ fn scale(sides: &[(&Timing, &str)]) -> Option<Scale> {
     let mut low = f64::INFINITY;
     let mut high: f64 = 0.0;
     for (side, _) in sides {
-        let middle = level(&side.launches)?;
         for launch in &side.launches {
             low = low.min(launch.fast_ns);
-            high = high.max(launch.fast_ns.min(middle * SLOW));
+            high = high.max(launch.fast_ns.min(side.fast_ns * SLOW));
         }
     }
     if sides.is_empty() {
@@ -79,13 +78,6 @@ fn scale(sides: &[(&Timing, &str)]) -> Option<Scale> {
         high *= missing.sqrt();
     }
     Some(Scale::logarithmic_between((low, high), (HEIGHT - 3.0, 3.0)))
-}
-
-/// The median of the launches. *Unit* ns.
-fn level(launches: &[LaunchTime]) -> Option<f64> {
-    let mut times: Vec<f64> = launches.iter().map(|launch| launch.fast_ns).collect();
-    times.sort_unstable_by(f64::total_cmp);
-    times.get(times.len() / 2).copied()
 }
 
 fn side_drawn(side: &Timing, class: &str, left: f64, step: f64, scale: &Scale) -> Markup {
@@ -104,11 +96,11 @@ fn side_drawn(side: &Timing, class: &str, left: f64, step: f64, scale: &Scale) -
     let borders: String = sessions
         .map(|(index, _)| format!("M{} 1V{}", px(place(index) + step / 2.0), HEIGHT - 1.0))
         .collect();
-    let middle = level(&side.launches).map(|level| px(scale.place(level)));
+    let middle = px(scale.place(side.fast_ns));
     let right = px(left + step * side.launches.len() as f64);
     html! {
         @if !borders.is_empty() { path.session d=(borders) {} }
         path class=(class) d=(dots) {}
-        @if let Some(middle) = middle { path.level d=(format!("M{} {middle}H{right}", px(left))) {} }
+        path.level d=(format!("M{} {middle}H{right}", px(left))) {}
     }
 }

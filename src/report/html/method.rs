@@ -1,7 +1,8 @@
 //! How the verdicts came about, in five sentences, and the commands that make the page again.
 
-use super::format::{counted, percent, plain};
+use super::format::{percent, plain};
 use super::view::View;
+use crate::report::count::count;
 use crate::stats::{Calibration, Options, Proportion};
 use maud::{Markup, html};
 
@@ -30,11 +31,8 @@ pub(super) fn section(view: &View) -> Markup {
 
 fn measured(view: &View) -> String {
     let side = |side: &super::view::SideView| {
-        let launches = counted(side.summary.launches, "launch", "launches");
-        format!(
-            "{launches} in {}",
-            counted(side.summary.sessions, "session", "sessions")
-        )
+        let launches = count(side.summary.launches, "launch");
+        format!("{launches} in {}", count(side.summary.sessions, "session"))
     };
     let base = side(&view.base);
     let launches = match &view.new {

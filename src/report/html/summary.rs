@@ -1,8 +1,9 @@
 //! The top of the page: what was found, in one sentence, then in numbers, then in findings and doubts.
 
-use super::format::{change, counted, foreign, ratio};
+use super::format::{change, foreign, ratio};
 use super::view::View;
 use crate::report::Compared;
+use crate::report::count::count;
 use crate::stats::{CommonShift, Correction, Direction, Finding};
 use maud::{Markup, html};
 
@@ -29,7 +30,7 @@ fn cost_headline(view: &View) -> String {
         .filter_map(part)
         .collect();
     if parts.is_empty() {
-        return counted(timings.len(), "benchmark measured", "benchmarks measured");
+        return format!("{} measured", count(timings.len(), "benchmark"));
     }
     format!(
         "What allocating costs at most, against a loop that does not: {}",
@@ -77,7 +78,7 @@ pub(super) fn findings(view: &View) -> Markup {
                 @if let Some(shift) = comparison.common_shift.filter(|shift| shift.declared) { (common_shift(&shift)) }
                 @for found in &comparison.findings { (finding(found)) }
                 @for renaming in &comparison.renamings {
-                    li { "Probably renamed: " (foreign(&renaming.from.to_string())) " is now " (foreign(&renaming.to.label)) " (" (counted(renaming.benchmarks, "benchmark", "benchmarks")) ")" }
+                    li { "Probably renamed: " (foreign(&renaming.from.to_string())) " is now " (foreign(&renaming.to.label)) " (" (count(renaming.benchmarks, "benchmark")) ")" }
                 }
             } }
         }

@@ -13,10 +13,11 @@ pub(super) fn section(view: &View) -> Markup {
     html! {
         h2 #benchmarks { "All benchmarks" }
         p.note {
-            "Times are medians over launches, µs per iteration. The picture has a dot a launch, in the order of time, with the median as a line"
+            "Times are medians over launches, µs per iteration"
+            @if view.compared.is_some() { ", of what each launch is judged by, the fast quarter of its samples; changes have the host's speed taken out, where it was recorded" }
+            ". The picture has a dot a launch, in the order of time, with the median as a line"
             @if view.compared.is_some() { ": the base in grey, then the new side in blue, on one logarithmic axis" }
             "; launches more than 25 % above the median are drawn on its upper edge, and thin lines part sessions."
-            @if view.compared.is_some() { " Changes have the host's speed taken out, where it was recorded; times are as they were measured." }
             " Detectable: the smallest change that nine of ten comparisons of such recordings would find."
         }
         div.controls.scripted {
@@ -123,12 +124,12 @@ fn number(value: Option<f64>, class: &str, shown: &Markup) -> Markup {
 }
 
 fn time_cell(view: &View, side: usize, id: &str) -> Markup {
-    let timing = view.sides().nth(side).and_then(|side| side.timings.get(id));
-    let shown = timing.map_or_else(
+    let time_ns = view.time_ns(side, id);
+    let shown = time_ns.map_or_else(
         || undefined("not measured on this side"),
-        |timing| html! { (microseconds(timing.median_ns)) },
+        |time_ns| html! { (microseconds(time_ns)) },
     );
-    number(timing.map(|timing| timing.median_ns), "", &shown)
+    number(time_ns, "", &shown)
 }
 
 fn cost_cell(view: &View, id: &str) -> Markup {
@@ -181,7 +182,7 @@ fn effect_cells(view: &View, benchmark: &BenchmarkComparison, class: &str) -> Ma
         |effect| html! { (percent(effect)) },
     );
     html! {
-        (number(Some(effect.ratio), class, &html! { (change(effect.ratio)) (super::changes::raw_note(view, benchmark)) }))
+        (number(Some(effect.ratio), class, &html! { (change(effect.ratio)) (super::changes::notes(view, benchmark)) }))
         (number(interval.map(|interval| interval.upper / interval.lower), "", &shown))
         (number(q_value, "", &q_shown))
         (number(detectable, "", &detectable_shown))
