@@ -3,7 +3,7 @@
 
 use crate::cuda::Device;
 use crate::driver::log::{self, CallSummary};
-use crate::measure::{Case, Failure, Workload};
+use crate::measure::{self, Case, Failure};
 
 /// Prepares a case anew, runs one loop of it and closes it, all under a call log of its own, and
 /// returns one summary for each function and phase.
@@ -26,13 +26,12 @@ pub fn of(case: &dyn Case, device: &Device) -> Result<Vec<CallSummary>, Failure>
 /// What fails in the case.
 pub fn pass(case: &dyn Case, device: &Device) -> Result<(), Failure> {
     let mut workload = case.prepare(device)?;
-    let ran = run_and_check(workload.as_mut());
-    let closed = workload.close();
-    // The first failure is the one to report.
-    ran.and(closed)
-}
-
-fn run_and_check(workload: &mut dyn Workload) -> Result<(), Failure> {
-    workload.run(1)?;
-    workload.check().map(drop)
+    match workload.run(1) {
+        Ok(_) => measure::finish(workload, device).map(drop),
+        Err(failure) => {
+            // The first failure is the one to report.
+            let _ = measure::abandon(workload, device);
+            Err(failure)
+        }
+    }
 }

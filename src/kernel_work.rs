@@ -3,7 +3,7 @@
 //! A case is host-bound where that time is a small part of its wall time: then the host's speed, not
 //! the device's, sets the pace.
 
-use crate::cuda::{CaptureMode, DeviceBuffer, Event, GraphExec, Kernels, Result, Stream, Unfreed};
+use crate::cuda::{CaptureMode, DeviceBuffer, Event, GraphExec, Kernels, Result, Stream, Unfreed, close_all};
 
 /// The kernels of one loop: `fill` and `accumulate` for each length, on each of the streams.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -79,16 +79,16 @@ impl Lane {
     }
 
     fn close(self) -> Result<()> {
-        self.stream.close()?;
-        self.input.close()?;
-        self.scratch.close()?;
-        self.end.close()
+        self.stream
+            .close()
+            .and(close_all([self.input, self.scratch], DeviceBuffer::close))
+            .and(self.end.close())
     }
 }
 
 impl Bench {
     fn new(work: &KernelWork) -> Result<Bench> {
-        let kernels = Kernels::load()?;
+        let kernels = Kernels::shared()?;
         let elements = work.lengths.iter().copied().max().unwrap_or(1);
         let lanes: Vec<Lane> = (0..work.n_streams)
             .map(|_| Lane::new(elements))
@@ -133,12 +133,10 @@ impl Bench {
     }
 
     fn close(self) -> Result<()> {
-        self.loops.into_iter().try_for_each(GraphExec::close)?;
-        self.plug.close()?;
-        self.lanes.into_iter().try_for_each(Lane::close)?;
-        self.gate.close()?;
-        self.start.close()?;
-        self.kernels.close()
+        close_all(self.loops, GraphExec::close)
+            .and(close_all(self.lanes.into_iter().chain([self.plug]), Lane::close))
+            .and(close_all([self.gate, self.start], Event::close))
+            .and(self.kernels.close())
     }
 }
 

@@ -1,12 +1,15 @@
 //! From a case and a number of iterations to a duration, and what can go wrong on the way.
 
 use crate::case::{BenchmarkId, InvalidPart, Size};
-use crate::cuda::{self, Device};
+use crate::cuda::Device;
 use crate::driver::log::{self, Phase};
 use crate::kernel_work::KernelWork;
 pub use crate::observation::{CallTimes, Observation, Replay, Reserved, Reuse};
 use std::time::{Duration, Instant};
-use thiserror::Error;
+
+mod failure;
+
+pub use failure::Failure;
 
 /// A benchmark before anything is allocated for it.
 pub trait Case {
@@ -63,7 +66,17 @@ pub trait Workload {
     /// A failed call or a wrong result; then there is no time.
     fn run(&mut self, loops: u64) -> Result<Duration, Failure>;
 
-    /// Checks the whole effect of the last run and what the pool holds.
+    /// Checks the whole effect of the last run and leaves everything as the loop left it, since more runs
+    /// follow.
+    ///
+    /// # Errors
+    ///
+    /// As [`Workload::check`].
+    fn check_effect(&mut self) -> Result<(), Failure> {
+        self.check().map(drop)
+    }
+
+    /// Checks the whole effect of the last run and what the pool holds. No run follows.
     ///
     /// # Errors
     ///
@@ -76,155 +89,6 @@ pub trait Workload {
     ///
     /// The driver's refusal.
     fn close(self: Box<Self>) -> Result<(), Failure>;
-}
-
-/// Why a case has no number.
-#[derive(Clone, Debug, Error, PartialEq)]
-pub enum Failure {
-    /// A driver call failed.
-    #[error(transparent)]
-    Call(#[from] cuda::Error),
-    /// The device has not enough memory for the size.
-    #[error("needs {needed_bytes} bytes of device memory, {free_bytes} are free")]
-    TooLarge {
-        /// What the case would allocate.
-        needed_bytes: usize,
-        /// What there is.
-        free_bytes: usize,
-    },
-    /// One loop takes so long that the case cannot be measured in its time.
-    #[error("one loop of {iterations} iterations would take {:.1} s, more than the {:.1} s that a loop may take", loop_time.as_secs_f64(), limit.as_secs_f64())]
-    TooSlow {
-        /// Iterations of the loop.
-        iterations: u64,
-        /// Estimated from one iteration.
-        loop_time: Duration,
-        /// What it may take.
-        limit: Duration,
-    },
-    /// One loop goes through more memory than the host device can in the case's time.
-    #[error(
-        "one loop goes through {loop_bytes} bytes, more than the {HOST_LOOP_SIZE_MAX} that a loop may on the host device"
-    )]
-    TooSlowOnHost {
-        /// Size times iterations.
-        loop_bytes: u64,
-    },
-    /// The output is not what the CPU computes.
-    #[error("wrong result: element {index} of the output is {actual}, not {expected}")]
-    WrongResult {
-        /// Index of the first wrong element.
-        index: usize,
-        /// What the CPU computes.
-        expected: f64,
-        /// What the device holds.
-        actual: f64,
-    },
-    /// A block lies over another that is live.
-    #[error(
-        "wrong reuse: block {block} ({size_bytes} bytes at {address:#x}) lies over block {other}, which is still live"
-    )]
-    Overlap {
-        /// Number of the block, from 0 in the order of allocation.
-        block: u64,
-        /// Number of the block that it lies over.
-        other: u64,
-        /// Where the block begins.
-        address: u64,
-        /// Its size.
-        size_bytes: u64,
-    },
-    /// Blocks did not hold at their free what was written after their allocation.
-    #[error(
-        "wrong reuse: blocks freed in stream {stream} do not hold what was written to them: element {index} of their sum is {actual}, not {expected}"
-    )]
-    WrongContent {
-        /// Index of the stream.
-        stream: usize,
-        /// Index of the first wrong element.
-        index: usize,
-        /// What the CPU computes.
-        expected: f64,
-        /// What the device holds.
-        actual: f64,
-    },
-    /// The pool counts memory as used that was freed.
-    #[error("the pool's used bytes are {after} after the loop, {before} before it: memory was not given back")]
-    UsedBytes {
-        /// Before the first iteration.
-        before: u64,
-        /// After the last synchronise.
-        after: u64,
-    },
-    /// Capture refuses what the loop does.
-    #[error("the loop cannot be captured: {0}")]
-    NotCapturable(cuda::Error),
-    /// Launches of a graph take more and more memory.
-    #[error("graphs hold {after} bytes after a launch, {first} after the first: a launch leaks")]
-    GraphMemory {
-        /// After the first launch.
-        first: u64,
-        /// After a later one.
-        after: u64,
-    },
-    /// A trim leaves memory with graphs that are at rest.
-    #[error("graphs hold {after} bytes after a graph trim, {before} before the case: memory was not given back")]
-    GraphTrim {
-        /// Before the case.
-        before: u64,
-        /// After the trim.
-        after: u64,
-    },
-    /// The pool holds more than its threshold after a synchronise.
-    #[error("the pool holds {reserved} bytes after a synchronise, more than its release threshold of {threshold}")]
-    ReservedBytes {
-        /// What it holds.
-        reserved: u64,
-        /// What it may keep.
-        threshold: u64,
-    },
-    /// The pool's memory does not change as the case says, so that something else would be measured.
-    #[error("the pool holds {reserved} bytes {when}, not {}", bounds(*at_least, *at_most))]
-    PoolHolds {
-        /// At which point of the iteration.
-        when: &'static str,
-        /// What it holds.
-        reserved: u64,
-        /// What it should hold at least.
-        at_least: u64,
-        /// What it should hold at most.
-        at_most: u64,
-    },
-}
-
-impl Failure {
-    /// Whether a case that fails so while it is set up is skipped: the device cannot do it.
-    #[must_use]
-    pub fn is_skip(&self) -> bool {
-        match self {
-            Failure::Call(error) => error.is_skip(),
-            Failure::TooLarge { .. }
-            | Failure::TooSlow { .. }
-            | Failure::TooSlowOnHost { .. }
-            | Failure::NotCapturable(_) => true,
-            Failure::WrongResult { .. }
-            | Failure::Overlap { .. }
-            | Failure::WrongContent { .. }
-            | Failure::UsedBytes { .. }
-            | Failure::GraphMemory { .. }
-            | Failure::GraphTrim { .. }
-            | Failure::ReservedBytes { .. }
-            | Failure::PoolHolds { .. } => false,
-        }
-    }
-}
-
-fn bounds(at_least: u64, at_most: u64) -> String {
-    match (at_least, at_most) {
-        (0, at_most) => format!("at most {at_most}"),
-        (at_least, u64::MAX) => format!("at least {at_least}"),
-        (at_least, at_most) => format!("{at_least} to {at_most}"),
-    }
 }
 
 impl Device {
@@ -289,9 +153,40 @@ pub fn prepare_as(case: &dyn Case, device: &Device, preparation: Preparation) ->
     };
     match proven {
         Ok(()) => Ok(workload),
+        Err(reason) => match abandon(workload, device) {
+            Err(failure) if reason.is_skip() => Err(Failure::NotClosed {
+                failure: Box::new(failure),
+                reason: Box::new(reason),
+            }),
+            // The first failure is the one to report.
+            _ => Err(reason),
+        },
+    }
+}
+
+/// Gives back what a case has that failed.
+///
+/// # Errors
+///
+/// What could not be given back.
+pub fn abandon(workload: Box<dyn Workload>, device: &Device) -> Result<(), Failure> {
+    // Work that was submitted before the failure may still use what goes now.
+    let synchronized = device.synchronize();
+    let closed = workload.close();
+    Ok(synchronized?).and(closed)
+}
+
+/// Checks the whole effect of a case's last run, and closes the case.
+///
+/// # Errors
+///
+/// What the check finds, or what could not be given back.
+pub fn finish(mut workload: Box<dyn Workload>, device: &Device) -> Result<Observation, Failure> {
+    match workload.check() {
+        Ok(observation) => workload.close().map(|()| observation),
         Err(failure) => {
             // The first failure is the one to report.
-            let _ = workload.close();
+            let _ = abandon(workload, device);
             Err(failure)
         }
     }
@@ -310,7 +205,7 @@ fn prove(workload: &mut dyn Workload, limit: Duration) -> Result<(), Failure> {
         });
     }
     workload.run(1)?;
-    workload.check().map(drop)
+    workload.check_effect()
 }
 
 /// Runs at least `iterations` iterations as whole loops and returns the time of `iterations` of them.

@@ -5,11 +5,17 @@
 
 mod common;
 
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use tempfile::TempDir;
 
 fn run(fault: &str, filter: &str, target: &TempDir) -> Output {
-    let mut command = Command::new(common::bench_executable("scratch_loop"));
+    run_bench("scratch_loop", fault, filter, target)
+}
+
+fn run_bench(bench: &str, fault: &str, filter: &str, target: &TempDir) -> Output {
+    let mut command = Command::new(common::bench_executable(bench));
     command.args([
         "--bench",
         "--noplot",
@@ -85,6 +91,94 @@ fn a_call_that_fails_in_the_loop_ends_the_run_and_keeps_what_was_measured() {
     assert!(lines.last().is_some_and(|line| line.starts_with(expected)), "{lines:?}");
     assert!(has_number(&target, "hoisted"), "measured before the failure");
     assert!(!has_number(&target, "stream_ordered") && !has_number(&target, "owned_pool"));
+}
+
+/// Every file of Criterion's that holds a number.
+fn numbers(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let paths = entries.map(|entry| entry.path());
+    paths
+        .flat_map(|path| match path.file_name().and_then(OsStr::to_str) {
+            Some("estimates.json" | "sample.json") => vec![path],
+            _ if path.is_dir() => numbers(&path),
+            _ => Vec::new(),
+        })
+        .collect()
+}
+
+/// What the sweep does thousands of times in one process, a few times with the executables: one line
+/// after the first, exit code 3, and no number.
+#[test]
+fn every_bench_ends_with_one_line_and_no_number_of_the_case_that_failed() {
+    let ended = [
+        // In the loop, in its last call, on a context that is lost, and in the end of the case.
+        ("scratch_loop", "sync/4KiB", "cuMemFree_v2#300=error:1", "cuMemFree_v2"),
+        (
+            "scratch_loop",
+            "vmm/4KiB",
+            "cuMemSetAccess#300=lost:700",
+            "cuMemSetAccess",
+        ),
+        (
+            "scratch_loop",
+            "hoisted/4KiB",
+            "cuModuleUnload#1=late:803",
+            "cuModuleUnload",
+        ),
+        (
+            "graph_replay",
+            "hoisted,graph/4KiB",
+            "cuGraphLaunch#12=error:46",
+            "cuGraphLaunch",
+        ),
+        (
+            "graph_replay",
+            "hoisted,graph/4KiB",
+            "cuGraphExecDestroy#1=lost:46",
+            "cuGraphExecDestroy",
+        ),
+        (
+            "streams",
+            "shared_pool,64KiB/streams=2",
+            "cuMemAllocFromPoolAsync#900=error:2",
+            "cuMemAllocFromPoolAsync",
+        ),
+        (
+            "streams",
+            "policy=all,event/1MiB",
+            "cuStreamWaitEvent#90=lost:700",
+            "cuStreamWaitEvent",
+        ),
+        (
+            "call_latency",
+            "alloc,growth/4KiB",
+            "cuMemPoolDestroy#30=error:801",
+            "cuMemPoolDestroy",
+        ),
+    ];
+    for (bench, filter, fault, function) in ended {
+        let target = tempfile::tempdir().expect("a temporary folder");
+        let output = run_bench(bench, fault, filter, &target);
+        assert_eq!(output.status.code(), Some(3), "{fault}: {:?}", own_lines(&output));
+        let lines = own_lines(&output);
+        assert_eq!(lines.len(), 2, "{fault}: {lines:?}");
+        let said = format!("{filter}: {function} failed: ");
+        assert!(lines[1].contains(&said), "{fault}: {lines:?}");
+        let left = numbers(&target.path().join("poolbench/host/criterion"));
+        assert!(left.is_empty(), "{fault}: {left:?}");
+    }
+}
+
+#[test]
+fn a_context_that_cannot_be_given_back_ends_the_run_and_keeps_what_was_measured() {
+    let target = tempfile::tempdir().expect("a temporary folder");
+    let output = run("cuDevicePrimaryCtxRelease_v2=error:1", "hoisted/4KiB", &target);
+    assert_eq!(output.status.code(), Some(3));
+    let lines = own_lines(&output);
+    let expected =
+        "poolbench: cannot release the device: cuDevicePrimaryCtxRelease_v2 failed: CUDA_ERROR_INVALID_VALUE (1)";
+    assert_eq!(lines.last().map(String::as_str), Some(expected));
+    assert!(has_number(&target, "hoisted"));
 }
 
 #[test]

@@ -121,6 +121,24 @@ impl Device {
         })
     }
 
+    /// Gives the context back, if this is the device's last handle.
+    ///
+    /// # Errors
+    ///
+    /// The driver's refusal.
+    pub fn close(self) -> Result<()> {
+        let Some(inner) = Arc::into_inner(self.inner) else {
+            return Ok(());
+        };
+        through_cust(Function::cuDevicePrimaryCtxRelease_v2, || {
+            cust::context::Context::drop(inner.context).map_err(|(error, context)| {
+                // A second attempt from its destructor would only fail again.
+                std::mem::forget(context);
+                error
+            })
+        })
+    }
+
     /// Makes the device current on the calling thread; needed once on every other thread.
     ///
     /// # Errors

@@ -1,7 +1,7 @@
 //! Failures of driver calls: which call, and the driver's own code.
 
 use crate::driver::{self, Code, Function};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use thiserror::Error;
 
 /// A result of the safe layer.
@@ -73,11 +73,14 @@ impl Error {
     }
 
     /// Whether a case that fails so while it is set up is skipped instead of failed: the device cannot
-    /// do it, or has not enough memory.
+    /// do it, or has not enough memory. What cannot be given back is no skip: the next case would find it.
     #[must_use]
     pub fn is_skip(&self) -> bool {
-        matches!(self, Error::TooLarge { .. } | Error::BeyondShare { .. })
-            || matches!(self.code(), Some(Code::NOT_SUPPORTED | Code::OUT_OF_MEMORY))
+        match self {
+            Error::Call { function, .. } if function.releases() => false,
+            Error::TooLarge { .. } | Error::BeyondShare { .. } => true,
+            _ => matches!(self.code(), Some(Code::NOT_SUPPORTED | Code::OUT_OF_MEMORY)),
+        }
     }
 }
 
@@ -93,23 +96,30 @@ pub(crate) fn check(function: Function, code: i32) -> Result<()> {
 
 #[cold]
 fn failure(function: Function, code: Code) -> Error {
-    if code == Code::NOT_SUPPORTED && driver::missing_functions().contains(&function) {
-        return Error::Missing { function };
+    let error = if code == Code::NOT_SUPPORTED && driver::missing_functions().contains(&function) {
+        Error::Missing { function }
+    } else {
+        Error::Call { function, code }
+    };
+    let mut failures = failures();
+    failures.calls += 1;
+    if function.releases() {
+        failures.first_release.get_or_insert(error.clone());
     }
-    Error::Call { function, code }
+    error
 }
 
 /// Runs `call`, which goes through cust, and gives its failure the code that the driver returned.
 pub(crate) fn through_cust<T>(expected: Function, call: impl FnOnce() -> cust::error::CudaResult<T>) -> Result<T> {
-    let _ = driver::take_last_failure();
-    call().map_err(|error| match driver::take_last_failure() {
-        Some((function, code)) => failure(function, code),
+    let _ = driver::take_first_failure();
+    let returned = call();
+    match (driver::take_first_failure(), returned) {
+        // cust keeps some failures to itself, such as that of making a new context current.
+        (Some((function, code)), _) => Err(failure(function, code)),
+        (None, Ok(value)) => Ok(value),
         // cust itself refused, before any call.
-        None => Error::Call {
-            function: expected,
-            code: Code(error as i32),
-        },
-    })
+        (None, Err(error)) => Err(failure(expected, Code(error as i32))),
+    }
 }
 
 fn hint(function: Function, code: Code) -> String {
@@ -142,18 +152,57 @@ fn since(function: Function) -> &'static str {
     }
 }
 
-static SILENT: AtomicBool = AtomicBool::new(false);
-
-/// After a failure that ends the run, the destructors on its way out mostly repeat it; only the first
-/// is reported.
-pub fn silence_failed_drops() {
-    SILENT.store(true, Ordering::Relaxed);
+/// The failures since a case began.
+struct Failures {
+    calls: u64,
+    /// The first call that should have given something back.
+    first_release: Option<Error>,
 }
 
-/// Reports what a destructor could not return. Owners have `close`, which returns it.
+static FAILURES: Mutex<Failures> = Mutex::new(Failures {
+    calls: 0,
+    first_release: None,
+});
+
+fn failures() -> MutexGuard<'static, Failures> {
+    FAILURES.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Forgets the failures so far: what happens from here on is a new case's.
+pub fn forget_failures() {
+    *failures() = Failures {
+        calls: 0,
+        first_release: None,
+    };
+}
+
+/// The first call since [`forget_failures`] that should have given something back and failed, also one
+/// in a destructor, which cannot return it. The device is then not as it was.
+#[must_use]
+pub fn failed_release() -> Option<Error> {
+    failures().first_release.clone()
+}
+
+/// Closes each, also after one that failed, and returns the first failure.
+pub(crate) fn close_all<T>(owners: impl IntoIterator<Item = T>, close: impl Fn(T) -> Result<()>) -> Result<()> {
+    let mut first = Ok(());
+    for owner in owners {
+        let closed = close(owner);
+        first = first.and(closed);
+    }
+    first
+}
+
+/// Notes that something was not given back by a call that does more than that.
+pub(crate) fn note_unreleased(error: Error) {
+    failures().first_release.get_or_insert(error);
+}
+
+/// Reports what a destructor could not return. Owners have `close`, which returns it. After another
+/// failure, which is on its way to be reported, a destructor's mostly repeats it and is not.
 pub(crate) fn report_failed_drop(what: &str, result: Result<()>) {
     if let Err(error) = result
-        && !SILENT.load(Ordering::Relaxed)
+        && failures().calls <= 1
     {
         eprintln!("poolbench: releasing a {what}: {error}");
     }

@@ -1,8 +1,8 @@
 //! Graphs: work captured once from a stream, and replayed in one submission.
 
-use super::error::{Error, Result, check, report_failed_drop};
+use super::error::{Error, Result, check, note_unreleased, report_failed_drop};
 use super::{Device, Stream};
-use crate::driver::{Function, api};
+use crate::driver::{Code, Function, api};
 use cust::sys::{CUgraph, CUgraphExec};
 use std::ffi::c_void;
 
@@ -50,23 +50,34 @@ impl<'a> Capture<'a> {
         Ok(Capture { stream, is_open: true })
     }
 
-    fn end(&mut self) -> Result<Graph> {
+    /// Ends the capture, and returns the graph, if there is one, beside what the driver said.
+    fn end(&mut self) -> (Graph, Result<()>) {
         let mut raw = std::ptr::null_mut();
         // SAFETY: the handle is live and `raw` is a valid place for a graph.
         let code = unsafe { api::cuStreamEndCapture(self.stream.raw(), &raw mut raw) };
-        // A driver that refuses says so of a capture that is over, except where it was not asked.
-        self.is_open = code != 0 && self.stream.capture_status() != Ok(CaptureStatus::None);
-        let graph = Graph { raw };
-        check(Function::cuStreamEndCapture, code)?;
-        Ok(graph)
+        let ended = check(Function::cuStreamEndCapture, code);
+        // A capture that was invalidated is over; of any other refusal only the driver knows.
+        let is_over = code == 0 || code == Code::STREAM_CAPTURE_INVALIDATED.0;
+        self.is_open = !is_over && self.stream.capture_status() != Ok(CaptureStatus::None);
+        (Graph { raw }, ended)
     }
 }
 
 impl Drop for Capture<'_> {
     fn drop(&mut self) {
+        // The failure that led here is the one to report, unless the stream is still capturing.
+        if !self.is_open {
+            return;
+        }
+        let (graph, ended) = self.end();
+        match ended {
+            Err(error) if error.code() != Some(Code::STREAM_CAPTURE_INVALIDATED) => note_unreleased(error),
+            _ => {}
+        }
+        drop(graph);
+        // A refusal need not be the last word, and the stream is of no use as long as it captures.
         if self.is_open {
-            // The failure that led here is the one to report; the graph, if any, goes with its owner.
-            let _ = self.end();
+            drop(self.end());
         }
     }
 }
@@ -86,7 +97,9 @@ impl Stream {
     ) -> std::result::Result<Graph, E> {
         let mut capture = Capture::begin(self, mode)?;
         submit()?;
-        Ok(capture.end()?)
+        let (graph, ended) = capture.end();
+        ended?;
+        Ok(graph)
     }
 
     /// Whether the stream is being captured.

@@ -6,6 +6,7 @@ use crate::driver::{Function, api};
 use cust::module::Module;
 use cust::sys::CUfunction;
 use std::ffi::c_void;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 /// `kernels/scratch.cu` as PTX, by nvcc at build time or as committed.
 pub const PTX: &str = include_str!(concat!(env!("OUT_DIR"), "/scratch.ptx"));
@@ -19,10 +20,26 @@ const BLOCK_THREADS: u64 = 256;
 /// The loaded kernels. Their effect is described in `kernels/scratch.cu`.
 #[derive(Debug)]
 pub struct Kernels {
-    module: Option<Module>,
+    /// Unloaded with the last of those that share it.
+    module: Arc<LoadedModule>,
     fill: CUfunction,
     accumulate: CUfunction,
 }
+
+/// A module and the context that it was loaded into.
+#[derive(Debug)]
+struct LoadedModule {
+    module: Option<Module>,
+    context: usize,
+}
+
+// SAFETY: a module's handle belongs to a context, not to a thread, and is only used to unload it, once.
+unsafe impl Send for LoadedModule {}
+// SAFETY: as above; nothing changes it while it is shared.
+unsafe impl Sync for LoadedModule {}
+
+/// The module that [`Kernels::shared`] gives out as long as somebody has it.
+static SHARED: Mutex<Weak<LoadedModule>> = Mutex::new(Weak::new());
 
 impl Kernels {
     /// Loads the kernels onto the current device.
@@ -34,16 +51,42 @@ impl Kernels {
         Kernels::load_ptx(PTX)
     }
 
+    /// The kernels that others in this process have loaded onto the current device, else loads them. Loading
+    /// makes machine code of the PTX, which takes longer than most cases take to be measured.
+    ///
+    /// # Errors
+    ///
+    /// As [`Kernels::load`].
+    pub fn shared() -> Result<Kernels> {
+        let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
+        let context = current_context()?;
+        if let Some(module) = shared.upgrade().filter(|module| module.context == context) {
+            return Kernels::of(module);
+        }
+        let kernels = Kernels::load()?;
+        *shared = Arc::downgrade(&kernels.module);
+        Ok(kernels)
+    }
+
     fn load_ptx(ptx: &str) -> Result<Kernels> {
+        let context = current_context()?;
         let module = through_cust(Function::cuModuleLoadDataEx, || Module::from_ptx(ptx, &[]))?;
+        Kernels::of(Arc::new(LoadedModule {
+            module: Some(module),
+            context,
+        }))
+    }
+
+    fn of(module: Arc<LoadedModule>) -> Result<Kernels> {
+        let loaded = module.module.as_ref().expect("there until the last owner goes");
         let function = |name| {
             through_cust(Function::cuModuleGetFunction, || {
-                module.get_function(name).map(|function| function.to_raw())
+                loaded.get_function(name).map(|function| function.to_raw())
             })
         };
         let (fill, accumulate) = (function("fill")?, function("accumulate")?);
         Ok(Kernels {
-            module: Some(module),
+            module,
             fill,
             accumulate,
         })
@@ -93,19 +136,34 @@ impl Kernels {
         }
     }
 
-    /// Unloads the kernels.
+    /// Unloads the kernels, unless others share them.
     ///
     /// # Errors
     ///
     /// The driver's refusal.
-    pub fn close(mut self) -> Result<()> {
-        let Some(module) = self.module.take() else {
+    pub fn close(self) -> Result<()> {
+        let Some(mut last) = Arc::into_inner(self.module) else {
             return Ok(());
         };
+        let module = last.module.take().expect("taken only here");
         through_cust(Function::cuModuleUnload, || {
-            Module::drop(module).map_err(|(error, _)| error)
+            Module::drop(module).map_err(|(error, module)| {
+                // A second attempt from its destructor would only fail again.
+                std::mem::forget(module);
+                error
+            })
         })
     }
+}
+
+/// The current context, as a number to compare.
+fn current_context() -> Result<usize> {
+    let mut context = std::ptr::null_mut();
+    // SAFETY: `context` is a valid place for a handle.
+    check(Function::cuCtxGetCurrent, unsafe {
+        api::cuCtxGetCurrent(&raw mut context)
+    })?;
+    Ok(context as usize)
 }
 
 /// One thread for each group of four elements and one for each that is left over; at least one, since
@@ -175,10 +233,27 @@ pub(super) fn newer_driver_needed() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cuda::Device;
 
     #[test]
     fn threads_cover_every_length() {
         // Twelve elements: three groups. Fifteen: three groups and three left over.
         assert_eq!([0, 1, 3, 4, 12, 15].map(threads_for), [1, 1, 3, 1, 3, 6]);
+    }
+
+    #[test]
+    fn shared_kernels_are_one_module_as_long_as_somebody_has_them() {
+        let _device = Device::from_environment().expect("a device, if only the host device");
+        let first = Kernels::shared().expect("the kernels load");
+        let second = Kernels::shared().expect("they are there");
+        assert!(Arc::ptr_eq(&first.module, &second.module));
+        let apart = Kernels::load().expect("the kernels load");
+        assert!(!Arc::ptr_eq(&first.module, &apart.module));
+        first.close().expect("others have them still");
+        let third = Kernels::shared().expect("they are there");
+        assert!(Arc::ptr_eq(&second.module, &third.module));
+        for kernels in [second, third, apart] {
+            kernels.close().expect("nothing runs");
+        }
     }
 }

@@ -17,7 +17,7 @@ mod stream;
 
 pub use buffer::{DeviceBuffer, DevicePtr, alloc_managed, alloc_plain, free_plain};
 pub use device::{Attribute, Device, MemoryInfo, OpenError};
-pub use error::{Error, Result, silence_failed_drops};
+pub use error::{Error, Result, failed_release, forget_failures};
 pub use event::Event;
 pub use graph::{CaptureMode, CaptureStatus, Graph, GraphExec, GraphMemory, Unfreed};
 pub use kernel::{Kernels, PTX, PTX_ORIGIN};
@@ -25,4 +25,4 @@ pub use mapping::{MappedMemory, mapping_granularity_bytes};
 pub use pool::{MemoryPool, ReusePolicy};
 pub use stream::Stream;
 
-pub(crate) use error::report_failed_drop;
+pub(crate) use error::{close_all, report_failed_drop};

@@ -92,7 +92,7 @@ impl fmt::Display for Code {
 }
 
 thread_local! {
-    static LAST_FAILURE: Cell<Option<(Function, Code)>> = const { Cell::new(None) };
+    static FIRST_FAILURE: Cell<Option<(Function, Code)>> = const { Cell::new(None) };
 }
 
 /// Turns the driver's code into one that cust's enum holds, and remembers the original.
@@ -100,7 +100,9 @@ pub(super) fn for_cust(function: Function, code: c_int) -> c_int {
     if code == 0 {
         return code;
     }
-    LAST_FAILURE.set(Some((function, Code(code))));
+    // Of several, as when a destructor tries again, the first is the one to report.
+    let first = FIRST_FAILURE.get().unwrap_or((function, Code(code)));
+    FIRST_FAILURE.set(Some(first));
     if UNKNOWN_TO_CUST.contains(&code) || Code(code).name().is_none() {
         Code::UNKNOWN.0
     } else {
@@ -108,11 +110,12 @@ pub(super) fn for_cust(function: Function, code: c_int) -> c_int {
     }
 }
 
-/// Takes the last code other than success that a call made through cust returned on this thread.
+/// Takes the first code other than success that a call made through cust returned on this thread since
+/// this was last asked.
 ///
 /// cust's own error has lost which call failed and often with which code.
-pub fn take_last_failure() -> Option<(Function, Code)> {
-    LAST_FAILURE.take()
+pub fn take_first_failure() -> Option<(Function, Code)> {
+    FIRST_FAILURE.take()
 }
 
 /// Codes of CUDA 13.0 that cust_raw's enum (CUDA 11.4) lacks.
@@ -237,10 +240,12 @@ mod tests {
     #[test]
     fn cust_gets_999_for_what_its_enum_lacks_and_the_original_is_kept() {
         assert_eq!(for_cust(Function::cuInit, 721), 999);
-        assert_eq!(take_last_failure(), Some((Function::cuInit, Code(721))));
+        assert_eq!(take_first_failure(), Some((Function::cuInit, Code(721))));
         assert_eq!(for_cust(Function::cuInit, 2), 2);
+        assert_eq!(take_first_failure(), Some((Function::cuInit, Code(2))));
         assert_eq!(for_cust(Function::cuInit, 4711), 999);
-        assert_eq!(take_last_failure(), Some((Function::cuInit, Code(4711))));
-        assert_eq!(take_last_failure(), None);
+        assert_eq!(for_cust(Function::cuModuleUnload, 400), 400, "what follows from it");
+        assert_eq!(take_first_failure(), Some((Function::cuInit, Code(4711))));
+        assert_eq!(take_first_failure(), None);
     }
 }

@@ -5,6 +5,9 @@
 //!
 //! - `cuMemFree_v2#3=error:700`: the third call of the process returns 700 and does nothing;
 //! - `cuMemAllocAsync=error:2`: every call does;
+//! - `cuMemFree_v2#3=late:700`: the third call does its work and returns 700 all the same, as a call does
+//!   that reports an earlier failure;
+//! - `cuLaunchKernel#3=lost:700`: from the third call on, every call of every function returns 700;
 //! - `cuMemAllocAsync=delay:500ns`: every call takes 500 ns longer;
 //! - `cuLaunchKernel=slower:5%`: every call takes 5 % longer.
 
@@ -21,6 +24,11 @@ use thiserror::Error;
 pub enum Effect {
     /// It is not made and returns this code.
     Fail(Code),
+    /// It is made and returns this code all the same, as the report of an earlier failure.
+    Late(Code),
+    /// The context is lost: this call and every later one, of any function, returns this code. Calls that
+    /// give something back or wait are made, so that what is live afterwards is what nobody gave back.
+    Lost(Code),
     /// It takes this much longer.
     Delay(Duration),
     /// It takes longer by this share of its own time.
@@ -41,7 +49,7 @@ pub struct Fault {
 /// A plan that cannot be read.
 #[derive(Debug, Error, PartialEq, Eq)]
 #[error(
-    "POOLBENCH_FAULT: {part:?} is no fault; write FUNCTION[#N]=error:CODE, FUNCTION[#N]=delay:TIME (ns or us) or FUNCTION[#N]=slower:PERCENT%"
+    "POOLBENCH_FAULT: {part:?} is no fault; write FUNCTION[#N]=error:CODE (or late:CODE, lost:CODE), FUNCTION[#N]=delay:TIME (ns or us) or FUNCTION[#N]=slower:PERCENT%"
 )]
 pub struct InvalidFault {
     part: String,
@@ -50,12 +58,22 @@ pub struct InvalidFault {
 struct Plan {
     faults: Vec<Fault>,
     calls: BTreeMap<Function, u64>,
+    hits: u64,
+    lost: Option<Code>,
 }
 
-static PLAN: Mutex<Plan> = Mutex::new(Plan {
-    faults: Vec::new(),
-    calls: BTreeMap::new(),
-});
+impl Plan {
+    const fn of(faults: Vec<Fault>) -> Plan {
+        Plan {
+            faults,
+            calls: BTreeMap::new(),
+            hits: 0,
+            lost: None,
+        }
+    }
+}
+
+static PLAN: Mutex<Plan> = Mutex::new(Plan::of(Vec::new()));
 
 fn plan() -> MutexGuard<'static, Plan> {
     PLAN.lock().unwrap_or_else(PoisonError::into_inner)
@@ -64,10 +82,25 @@ fn plan() -> MutexGuard<'static, Plan> {
 /// Replaces the plan and starts counting calls anew. An empty plan ends the injection.
 pub fn inject(faults: Vec<Fault>) {
     hooks::activate(hooks::FAULTS, !faults.is_empty());
-    *plan() = Plan {
-        faults,
-        calls: BTreeMap::new(),
-    };
+    *plan() = Plan::of(faults);
+}
+
+/// Starts counting calls anew, with no fault among them.
+pub fn count_calls() {
+    hooks::activate(hooks::FAULTS, true);
+    *plan() = Plan::of(Vec::new());
+}
+
+/// How often each function was called since the plan was made.
+#[must_use]
+pub fn calls() -> BTreeMap<Function, u64> {
+    plan().calls.clone()
+}
+
+/// How many calls a fault of the plan was meant for and met, those after a lost context left out.
+#[must_use]
+pub fn hits() -> u64 {
+    plan().hits
 }
 
 /// Takes the plan from `POOLBENCH_FAULT`, if that is set.
@@ -88,16 +121,19 @@ pub(super) fn around(function: Function, call: impl FnOnce() -> c_int) -> c_int 
     let Some(effect) = effect_on(function) else {
         return call();
     };
-    if let Effect::Fail(code) = effect {
-        return code.0;
-    }
     let start = Instant::now();
-    let code = call();
-    let until = match effect {
-        Effect::Delay(delay) => start.elapsed() + delay,
-        Effect::Slower(share) => start.elapsed().mul_f64(1.0 + share),
-        Effect::Fail(_) => Duration::ZERO,
+    let slower = match effect {
+        Effect::Fail(code) => return code.0,
+        Effect::Lost(code) if !gives_back(function) => return code.0,
+        Effect::Late(code) | Effect::Lost(code) => {
+            call();
+            return code.0;
+        }
+        Effect::Delay(delay) => (0.0, delay),
+        Effect::Slower(share) => (share, Duration::ZERO),
     };
+    let code = call();
+    let until = start.elapsed().mul_f64(1.0 + slower.0) + slower.1;
     // Sleeping is too coarse for the microseconds that matter here.
     while start.elapsed() < until {
         std::hint::spin_loop();
@@ -105,16 +141,36 @@ pub(super) fn around(function: Function, call: impl FnOnce() -> c_int) -> c_int 
     code
 }
 
+/// Whether something is less after a call than before it: something live, or work that still runs.
+fn gives_back(function: Function) -> bool {
+    let ends = matches!(
+        function,
+        Function::cuStreamEndCapture
+            | Function::cuDeviceGraphMemTrim
+            | Function::cuStreamSynchronize
+            | Function::cuCtxSynchronize
+    );
+    ends || function.releases()
+}
+
 fn effect_on(function: Function) -> Option<Effect> {
     let mut plan = plan();
     let calls = plan.calls.entry(function).or_default();
     *calls += 1;
     let call = *calls;
+    if let Some(code) = plan.lost {
+        return Some(Effect::Lost(code));
+    }
     let hit = plan
         .faults
         .iter()
         .find(|fault| fault.function == function && fault.nth.is_none_or(|nth| nth == call));
-    hit.map(|fault| fault.effect)
+    let effect = hit?.effect;
+    plan.hits += 1;
+    if let Effect::Lost(code) = effect {
+        plan.lost = Some(code);
+    }
+    Some(effect)
 }
 
 impl FromStr for Fault {
@@ -135,6 +191,8 @@ fn read(part: &str) -> Option<Fault> {
     let (kind, value) = effect.split_once(':')?;
     let effect = match kind {
         "error" => Effect::Fail(Code(value.parse().ok()?)),
+        "late" => Effect::Late(Code(value.parse().ok()?)),
+        "lost" => Effect::Lost(Code(value.parse().ok()?)),
         "delay" => Effect::Delay(read_time(value)?),
         "slower" => Effect::Slower(
             value
@@ -176,6 +234,9 @@ mod tests {
                 effect: Effect::Fail(Code(700))
             })
         );
+        let effect = |text: &str| fault(text).map(|fault| fault.effect);
+        assert_eq!(effect("cuMemFree_v2#3=late:700"), Ok(Effect::Late(Code(700))));
+        assert_eq!(effect("cuMemFree_v2#3=lost:46"), Ok(Effect::Lost(Code(46))));
         let delay = Effect::Delay(Duration::from_nanos(1500));
         assert_eq!(
             fault("cuMemAllocAsync=delay:1.5us"),

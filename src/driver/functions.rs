@@ -148,3 +148,32 @@ driver_functions! {
     cuTexObjectGetResourceDesc(p_res_desc: *mut CUDA_RESOURCE_DESC, tex_object: CUtexObject);
     cuTexObjectGetResourceViewDesc(p_res_view_desc: *mut CUDA_RESOURCE_VIEW_DESC, tex_object: CUtexObject);
 }
+
+impl Function {
+    /// Whether the function gives back what another one made: memory, a handle, the context.
+    #[must_use]
+    pub const fn releases(self) -> bool {
+        matches!(
+            self,
+            Function::cuArrayDestroy
+                | Function::cuCtxDestroy_v2
+                | Function::cuDestroyExternalMemory
+                | Function::cuDevicePrimaryCtxRelease_v2
+                | Function::cuEventDestroy_v2
+                | Function::cuGraphDestroy
+                | Function::cuGraphExecDestroy
+                | Function::cuLinkDestroy
+                | Function::cuMemAddressFree
+                | Function::cuMemFreeAsync
+                | Function::cuMemFreeHost
+                | Function::cuMemFree_v2
+                | Function::cuMemPoolDestroy
+                | Function::cuMemRelease
+                | Function::cuMemUnmap
+                | Function::cuModuleUnload
+                | Function::cuStreamDestroy_v2
+                | Function::cuSurfObjectDestroy
+                | Function::cuTexObjectDestroy
+        )
+    }
+}

@@ -15,7 +15,7 @@ pub mod library;
 pub mod log;
 mod table;
 
-pub use code::{Code, take_last_failure};
+pub use code::{Code, take_first_failure};
 pub use functions::{Function, Table, api};
 pub use library::BindError;
 

@@ -88,7 +88,7 @@ impl Monitor {
         state
     }
 
-    /// Looks only at what can change from one case to the next: the clock, and what holds it down.
+    /// Looks only at the clock, and at what holds it down. Takes tens of milliseconds on some machines.
     #[must_use]
     pub fn glance(&self) -> DeviceState {
         let Some(gpu) = self.gpu() else {

@@ -226,20 +226,13 @@ impl Session<'_> {
 
     /// One turn of a combination, from an empty pool to an empty pool.
     fn visit(&mut self, index: usize, is_first: bool) -> Result<(), Failure> {
+        cuda::forget_failures();
         let combination = self.entries[index].measured.combination;
         self.device.synchronize()?;
         let free_before = self.device.memory_info()?.free_bytes;
         let mut allocator = self.build(&combination)?;
-        match self.measure(index, is_first, free_before, &mut allocator) {
-            Ok(()) => Ok(allocator.close()?),
-            Err(failure) => {
-                if !failure.is_skip() {
-                    // Blocks are left live, and the destructors on the way out would bury the failure.
-                    cuda::silence_failed_drops();
-                }
-                Err(failure)
-            }
-        }
+        self.measure(index, is_first, free_before, &mut allocator)?;
+        Ok(allocator.close()?)
     }
 
     fn measure(

@@ -64,7 +64,7 @@ impl Touch {
     ///
     /// The driver's refusal, also of 16 MiB a stream.
     pub fn new(streams: &[Stream], edge_bytes: usize) -> Result<Touch, Failure> {
-        let kernels = Kernels::load()?;
+        let kernels = Kernels::shared()?;
         // A piece of an edge begins at a multiple of 16 bytes, as the kernels need.
         let edge_elements = (edge_bytes / size_of::<f32>()).next_multiple_of(4).max(4);
         let elements = PIECE_ELEMENTS.min(edge_elements);

@@ -37,8 +37,7 @@ impl StreamOrdered {
             return Ok(());
         };
         let trimmed = self.pool.trim_to(0);
-        self.pool.set_release_threshold_bytes(before)?;
-        trimmed
+        trimmed.and(self.pool.set_release_threshold_bytes(before))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::{Setup, Strategy, StrategyKind};
 use crate::cuda::Device;
-use crate::cuda::{DevicePtr, Error, MappedMemory, Result, Stream, mapping_granularity_bytes};
+use crate::cuda::{DevicePtr, Error, MappedMemory, Result, Stream, close_all, mapping_granularity_bytes};
 use std::collections::HashMap;
 
 pub(super) const KIND: StrategyKind = StrategyKind {
@@ -44,6 +44,6 @@ impl Strategy for Vmm {
     }
 
     fn close(self: Box<Self>) -> Result<()> {
-        self.live.into_values().try_for_each(MappedMemory::close)
+        close_all(self.live.into_values(), MappedMemory::close)
     }
 }

@@ -5,7 +5,7 @@ mod recorder;
 use crate::api_summary;
 use crate::baseline::criterion_home;
 use crate::case::BenchmarkId;
-use crate::cuda::Device;
+use crate::cuda::{Device, Kernels};
 use crate::measure::{self, Case, Failure, Observation, Preparation, Workload};
 use crate::report::api_summary_table;
 use crate::run_record::RunRecord;
@@ -42,6 +42,9 @@ pub enum SuiteError {
         /// What happened.
         failure: Failure,
     },
+    /// The device's context cannot be given back.
+    #[error("cannot release the device: {0}")]
+    Release(crate::cuda::Error),
     /// Two cases share an id, or an id is not one that Criterion keeps.
     #[error("{0}")]
     Id(String),
@@ -51,6 +54,9 @@ pub enum SuiteError {
     /// A variable of the environment is wrong.
     #[error("{API_SUMMARY_VARIABLE}={0} is neither 0 nor 1")]
     ApiSummary(String),
+    /// The kernels cannot be unloaded: something has failed on the device unseen.
+    #[error("after the last case: {0}")]
+    Unload(crate::cuda::Error),
     /// The request of `poolbench record` cannot be read.
     #[error("{}: is no request of `poolbench record`: {reason}", path.display())]
     RecordRequest {
@@ -98,13 +104,15 @@ pub struct Suite {
     api_summary: bool,
     record: RunRecord,
     recorder: Option<Recorder>,
+    /// Keeps them loaded from case to case, once one was prepared.
+    kernels: Option<Kernels>,
 }
 
 /// Runs a bench executable: first line, cases, Criterion's summary, last line, exit code.
 #[must_use]
-pub fn main(name: &'static str, cases: impl Fn(&mut Suite) -> Result<(), SuiteError>) -> ExitCode {
+pub fn main(name: &'static str, cases: impl FnMut(&mut Suite) -> Result<(), SuiteError>) -> ExitCode {
     quiet_panics();
-    let finished = panic::catch_unwind(AssertUnwindSafe(|| Suite::run(name, cases)));
+    let finished = panic::catch_unwind(AssertUnwindSafe(|| run(name, cases)));
     match finished {
         Ok(Ok(())) => ExitCode::SUCCESS,
         Ok(Err(error)) => {
@@ -114,6 +122,15 @@ pub fn main(name: &'static str, cases: impl Fn(&mut Suite) -> Result<(), SuiteEr
         // The panic hook has printed its line.
         Err(_) => ExitCode::from(EXIT_FAILED),
     }
+}
+
+/// Runs a bench executable up to its exit code, for those who print what went wrong themselves.
+///
+/// # Errors
+///
+/// What ended the run early. A case that was skipped did not.
+pub fn run(name: &'static str, cases: impl FnMut(&mut Suite) -> Result<(), SuiteError>) -> Result<(), SuiteError> {
+    Suite::run(name, cases)
 }
 
 /// Panics that reach here are Criterion's way to say that an argument is wrong (a baseline that does
@@ -140,7 +157,7 @@ fn short(file: &str) -> &str {
 }
 
 impl Suite {
-    fn run(name: &'static str, cases: impl Fn(&mut Suite) -> Result<(), SuiteError>) -> Result<(), SuiteError> {
+    fn run(name: &'static str, mut cases: impl FnMut(&mut Suite) -> Result<(), SuiteError>) -> Result<(), SuiteError> {
         // A list of ids needs no device.
         let device = if std::env::args().any(|argument| argument == "--list") {
             None
@@ -167,6 +184,7 @@ impl Suite {
             api_summary,
             record,
             recorder,
+            kernels: None,
         };
         let result = if suite.recorder.is_some() {
             suite.record(cases)
@@ -179,7 +197,7 @@ impl Suite {
 
     /// Goes through the cases as often as the recording asks. Criterion takes an id once, so each pass has
     /// a Criterion and a folder of its own.
-    fn record(&mut self, cases: impl Fn(&mut Suite) -> Result<(), SuiteError>) -> Result<(), SuiteError> {
+    fn record(&mut self, mut cases: impl FnMut(&mut Suite) -> Result<(), SuiteError>) -> Result<(), SuiteError> {
         let home = self.home.clone();
         let rounds = self.recorder.as_ref().map_or(Vec::new(), Recorder::rounds);
         for (pass, round) in rounds.into_iter().enumerate() {
@@ -196,18 +214,31 @@ impl Suite {
         Ok(())
     }
 
-    fn close(self, result: Result<(), SuiteError>) -> Result<(), SuiteError> {
+    fn close(mut self, result: Result<(), SuiteError>) -> Result<(), SuiteError> {
+        let unloaded = self.kernels.take().map_or(Ok(()), Kernels::close);
+        let result = result.and_then(|()| unloaded.map_err(SuiteError::Unload));
+        let Some(device) = self.device.take() else {
+            return result;
+        };
+        let written = self.write_record(&result);
+        let released = device.close().map_err(SuiteError::Release);
+        result.and(written).and(released)
+    }
+
+    /// Writes what was seen beside the times, and says where the report is.
+    fn write_record(&self, result: &Result<(), SuiteError>) -> Result<(), SuiteError> {
         if let Some(recorder) = &self.recorder {
             // A run that failed leaves no record, so that nothing of it is taken for whole.
-            return result.and_then(|()| {
-                recorder.write().map_err(|error| SuiteError::Record {
-                    path: recorder.output().to_owned(),
-                    error,
-                })
+            if result.is_err() {
+                return Ok(());
+            }
+            return recorder.write().map_err(|error| SuiteError::Record {
+                path: recorder.output().to_owned(),
+                error,
             });
         }
-        if self.device.is_none() || self.record.is_empty() {
-            return result;
+        if self.record.is_empty() {
+            return Ok(());
         }
         let path = self
             .home
@@ -221,7 +252,7 @@ impl Suite {
         if result.is_ok() && report.is_file() {
             eprintln!("poolbench: report: {}", report.display());
         }
-        result.and(written)
+        written
     }
 
     /// Measures the cases of one group and returns what each brought, in the order given.
@@ -253,7 +284,9 @@ impl Suite {
 
     fn case(&mut self, group: &str, id: &BenchmarkId, case: &dyn Case) -> Result<Option<Outcome>, SuiteError> {
         let started = SystemTime::now();
-        let device = self.device.as_ref();
+        crate::cuda::forget_failures();
+        let device = self.device.clone();
+        let device = device.as_ref();
         let mut recorder = self.recorder.as_mut();
         if recorder.as_ref().is_some_and(|recorder| !recorder.wants(id)) {
             return Ok(None);
@@ -296,21 +329,26 @@ impl Suite {
                 Ok(interrupt) => *interrupt,
                 Err(payload) => panic::resume_unwind(payload),
             };
+            if let (Some(workload), Some(device)) = (prepared, device) {
+                // The first failure is the one to report.
+                let _ = measure::abandon(workload, device);
+            }
             return match failure {
-                Interrupt::SetUp(failure) if failure.is_skip() => {
-                    self.skip(id, &failure);
-                    Ok(None)
-                }
+                Interrupt::SetUp(failure) if failure.is_skip() => self.skip(id, &failure, started).map(|()| None),
                 Interrupt::SetUp(failure) | Interrupt::Run(failure) => Err(self.fail(id, failure, started)),
             };
         }
         // A case that the filter leaves out was never prepared.
-        let Some(mut workload) = prepared else { return Ok(None) };
-        let observation = workload
-            .check()
-            .and_then(|observation| workload.close().map(|()| observation));
-        let observation = observation.map_err(|failure| self.fail(id, failure, started))?;
-        self.print_api_summary(id, case)
+        let (Some(workload), Some(device)) = (prepared, device) else {
+            return Ok(None);
+        };
+        if self.kernels.is_none() && case.kernel_work().is_some() {
+            let shared = Kernels::shared();
+            self.kernels = Some(shared.map_err(|error| self.fail(id, error.into(), started))?);
+        }
+        let observation = measure::finish(workload, device)
+            .and_then(|observation| self.print_api_summary(id, case, device).map(|()| observation))
+            .and_then(|observation| all_released().map(|()| observation))
             .map_err(|failure| self.fail(id, failure, started))?;
         self.record.add(id, observation);
         if let Some(recorder) = &mut self.recorder {
@@ -327,10 +365,10 @@ impl Suite {
     }
 
     /// Prints the driver calls of one loop of the case, where that was asked for.
-    fn print_api_summary(&self, id: &BenchmarkId, case: &dyn Case) -> Result<(), Failure> {
-        let Some(device) = self.device.as_ref().filter(|_| self.api_summary) else {
+    fn print_api_summary(&self, id: &BenchmarkId, case: &dyn Case, device: &Device) -> Result<(), Failure> {
+        if !self.api_summary {
             return Ok(());
-        };
+        }
         let summaries = api_summary::of(case, device)?;
         let iterations = case.iterations_per_loop();
         println!(
@@ -340,24 +378,32 @@ impl Suite {
         Ok(())
     }
 
-    fn skip(&mut self, id: &BenchmarkId, reason: &Failure) {
+    /// Records a skip. What the case could not give back would be in the way of the next, so that is
+    /// none.
+    fn skip(&mut self, id: &BenchmarkId, reason: &Failure, started: SystemTime) -> Result<(), SuiteError> {
+        all_released().map_err(|failure| self.fail(id, failure, started))?;
         eprintln!("poolbench: skipped {id}: {reason}");
         self.record.skip(id, reason.to_string());
         if let Some(recorder) = &mut self.recorder {
             recorder.skip(id, reason.to_string());
         }
+        Ok(())
     }
 
-    /// Takes back what Criterion saved of a case that failed, and keeps the destructors that follow
-    /// from burying the failure under their own.
-    fn fail(&mut self, id: &BenchmarkId, failure: Failure, started: SystemTime) -> SuiteError {
-        crate::cuda::silence_failed_drops();
+    /// Takes back what Criterion saved of a case that failed.
+    fn fail(&self, id: &BenchmarkId, failure: Failure, started: SystemTime) -> SuiteError {
         criterion_home::discard_since(&self.home, id, started);
         SuiteError::Case {
             id: id.clone(),
             failure,
         }
     }
+}
+
+/// Whether every call of the case that should have given something back did, those of destructors
+/// included.
+fn all_released() -> Result<(), Failure> {
+    crate::cuda::failed_release().map_or(Ok(()), |error| Err(error.into()))
 }
 
 /// How a case leaves Criterion's loop without a number.

@@ -14,7 +14,7 @@ use crate::whole_file;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// What this process was asked to record, and has so far.
 pub(super) struct Recorder {
@@ -26,7 +26,12 @@ pub(super) struct Recorder {
     readings: Vec<Reading>,
     device_time_us: HashMap<KernelWork, f64>,
     round: Round,
+    glanced: Option<(Instant, Vec<String>)>,
 }
+
+/// How long a glance at the device stands for the cases that follow. NVML takes tens of milliseconds on
+/// some machines, several times what a short case takes.
+const GLANCE_EVERY: Duration = Duration::from_secs(1);
 
 /// One pass through the cases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,6 +71,7 @@ impl Recorder {
             readings: Vec::new(),
             device_time_us: HashMap::new(),
             round: Round::All,
+            glanced: None,
             record: ProcessRecord {
                 bench: bench.to_owned(),
                 environment,
@@ -159,8 +165,7 @@ impl Recorder {
             self.skip(id, String::from("Criterion saved no sample of it"));
             return Ok(());
         };
-        let mut flags = self.monitor.glance().flags();
-        flags.sort_unstable();
+        let flags = self.flags();
         // Criterion's last calls are the samples; those before warmed up.
         let probe_ns = self.readings.len().checked_sub(saved.iters.len()).map(|warm_up| {
             let readings = &self.readings[warm_up..];
@@ -191,6 +196,19 @@ impl Recorder {
         }
         self.record.observations.insert(id.to_string(), observation);
         Ok(())
+    }
+
+    /// What disturbs measurements at the moment.
+    fn flags(&mut self) -> Vec<String> {
+        if let Some((at, flags)) = &self.glanced
+            && at.elapsed() < GLANCE_EVERY
+        {
+            return flags.clone();
+        }
+        let mut flags = self.monitor.glance().flags();
+        flags.sort_unstable();
+        self.glanced = Some((Instant::now(), flags.clone()));
+        flags
     }
 
     /// Device time of one iteration; cases of the same kernels share one measurement.

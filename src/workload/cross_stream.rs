@@ -6,7 +6,7 @@ use super::exact_loop::{ExactLoop, Lane};
 use super::exact_sum::scale;
 use super::pool_check::reserved_after_loop;
 use crate::case::{BenchmarkId, InvalidPart, Size};
-use crate::cuda::{Device, DevicePtr, Event, Kernels, MemoryPool, ReusePolicy};
+use crate::cuda::{Device, DevicePtr, Event, Kernels, MemoryPool, ReusePolicy, close_all};
 use crate::kernel_work::KernelWork;
 use crate::measure::{Case, Failure, Observation, Reuse, Workload};
 use std::time::Duration;
@@ -106,7 +106,7 @@ impl Case for CrossStream {
         }
         let lengths = self.lengths();
         Ok(Box::new(Prepared {
-            kernels: Kernels::load()?,
+            kernels: Kernels::shared()?,
             pool,
             lanes: [Lane::new(&lengths)?, Lane::new(&lengths)?],
             events: if self.with_event {
@@ -138,11 +138,16 @@ impl Prepared {
     fn work(&self, lane: &Lane, iteration: u64) -> Result<DevicePtr, Failure> {
         let length = self.size.elements();
         let scratch = self.pool.alloc(&lane.stream, self.size.as_bytes())?;
-        self.kernels
-            .fill(&lane.stream, scratch, lane.sum.input(), length, scale(iteration))?;
-        self.kernels
-            .accumulate(&lane.stream, lane.sum.output(), scratch, length)?;
-        MemoryPool::free(&lane.stream, scratch)?;
+        let worked = self
+            .kernels
+            .fill(&lane.stream, scratch, lane.sum.input(), length, scale(iteration))
+            .and_then(|()| {
+                self.kernels
+                    .accumulate(&lane.stream, lane.sum.output(), scratch, length)
+            });
+        // Also where the work failed: nobody else knows the block.
+        let freed = MemoryPool::free(&lane.stream, scratch);
+        worked.and(freed)?;
         Ok(scratch)
     }
 }
@@ -201,9 +206,9 @@ impl Workload for Prepared {
     }
 
     fn close(self: Box<Self>) -> Result<(), Failure> {
-        self.lanes.into_iter().try_for_each(Lane::close)?;
-        self.events.into_iter().flatten().try_for_each(Event::close)?;
-        self.pool.close()?;
-        Ok(self.kernels.close()?)
+        let lanes = close_all(self.lanes, Lane::close);
+        let events = close_all(self.events.into_iter().flatten(), Event::close);
+        let pool = self.pool.close();
+        Ok(lanes.and(events).and(pool).and(self.kernels.close())?)
     }
 }

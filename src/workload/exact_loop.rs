@@ -1,7 +1,7 @@
 //! What all loops with an exact result share: how they are timed, and checked outside the clock.
 
 use super::exact_sum::ExactSum;
-use crate::cuda::Stream;
+use crate::cuda::{self, Stream};
 use crate::measure::{self, Failure};
 use std::time::{Duration, Instant};
 
@@ -19,9 +19,9 @@ impl Lane {
         Ok(Lane { stream, sum })
     }
 
-    pub(super) fn close(self) -> Result<(), Failure> {
-        self.sum.close()?;
-        Ok(self.stream.close()?)
+    pub(super) fn close(self) -> cuda::Result<()> {
+        let sum = self.sum.close();
+        sum.and(self.stream.close())
     }
 }
 

@@ -5,7 +5,7 @@
 //! strategy; a scratch buffer that was not filled again, was filled for another iteration, or was too
 //! short, shows.
 
-use crate::cuda::{DeviceBuffer, DevicePtr, Stream};
+use crate::cuda::{self, DeviceBuffer, DevicePtr, Stream};
 use crate::measure::Failure;
 use approx::relative_eq;
 use rand::rngs::StdRng;
@@ -179,9 +179,9 @@ impl ExactSum {
     }
 
     /// Frees the buffers.
-    pub(super) fn close(self) -> Result<(), Failure> {
-        self.input.close()?;
-        Ok(self.output.close()?)
+    pub(super) fn close(self) -> cuda::Result<()> {
+        let input = self.input.close();
+        input.and(self.output.close())
     }
 }
 

@@ -5,7 +5,7 @@ use super::exact_loop::{ExactLoop, Lane};
 use super::exact_sum::scale;
 use super::pool_check::reserved_after_loop;
 use crate::case::{BenchmarkId, InvalidPart, Size};
-use crate::cuda::{self, Device, DeviceBuffer, Kernels, MemoryPool};
+use crate::cuda::{self, Device, DeviceBuffer, Kernels, MemoryPool, close_all};
 use crate::kernel_work::KernelWork;
 use crate::measure::{Case, Failure, Observation, Reserved, Workload};
 use std::time::Duration;
@@ -82,7 +82,7 @@ impl Case for MultiStream {
 
     fn prepare(&self, device: &Device) -> Result<Box<dyn Workload>, Failure> {
         device.require_free_bytes(self.size().as_bytes().saturating_mul(3))?;
-        let kernels = Kernels::load()?;
+        let kernels = Kernels::shared()?;
         let pools = match self.source {
             Source::Hoisted => Vec::new(),
             Source::SharedPool => vec![pool_at_max(device)?],
@@ -145,14 +145,19 @@ impl Prepared {
             Some(pool) => pool.alloc(&lane.stream, self.size.as_bytes())?,
             None => self.hoisted[index].pointer(),
         };
-        self.kernels
-            .fill(&lane.stream, scratch, lane.sum.input(), length, scale(iteration))?;
-        self.kernels
-            .accumulate(&lane.stream, lane.sum.output(), scratch, length)?;
-        if pool.is_some() {
-            MemoryPool::free(&lane.stream, scratch)?;
-        }
-        Ok(())
+        let worked = self
+            .kernels
+            .fill(&lane.stream, scratch, lane.sum.input(), length, scale(iteration))
+            .and_then(|()| {
+                self.kernels
+                    .accumulate(&lane.stream, lane.sum.output(), scratch, length)
+            });
+        // Also where the work failed: nobody else knows the buffer.
+        let freed = match pool {
+            Some(_) => MemoryPool::free(&lane.stream, scratch),
+            None => Ok(()),
+        };
+        Ok(worked.and(freed)?)
     }
 }
 
@@ -206,9 +211,9 @@ impl Workload for Prepared {
     }
 
     fn close(self: Box<Self>) -> Result<(), Failure> {
-        self.hoisted.into_iter().try_for_each(DeviceBuffer::close)?;
-        self.lanes.into_iter().try_for_each(Lane::close)?;
-        self.pools.into_iter().try_for_each(MemoryPool::close)?;
-        Ok(self.kernels.close()?)
+        let hoisted = close_all(self.hoisted, DeviceBuffer::close);
+        let lanes = close_all(self.lanes, Lane::close);
+        let pools = close_all(self.pools, MemoryPool::close);
+        Ok(hoisted.and(lanes).and(pools).and(self.kernels.close())?)
     }
 }

@@ -112,11 +112,16 @@ impl Body {
         let (input, output) = (lane.sum.input(), lane.sum.output());
         for (iteration, length) in (0..iterations).zip(&self.lengths) {
             let scratch = self.strategy.alloc(stream, *length * size_of::<f32>())?;
-            if self.has_work {
-                kernels.fill(stream, scratch, input, *length, scale(iteration))?;
-                kernels.accumulate(stream, output, scratch, *length)?;
-            }
-            self.strategy.free(stream, scratch)?;
+            let worked = if self.has_work {
+                kernels
+                    .fill(stream, scratch, input, *length, scale(iteration))
+                    .and_then(|()| kernels.accumulate(stream, output, scratch, *length))
+            } else {
+                Ok(())
+            };
+            // Also where the work failed: nobody else knows the buffer.
+            let freed = self.strategy.free(stream, scratch);
+            worked.and(freed)?;
         }
         Ok(())
     }
@@ -153,7 +158,7 @@ impl Prepared {
         Ok(Prepared {
             lane,
             body: Body {
-                kernels: Kernels::load()?,
+                kernels: Kernels::shared()?,
                 strategy,
                 has_work: case.strategy.has_work,
                 lengths,
@@ -180,9 +185,10 @@ impl Prepared {
 
     /// Frees everything, the strategy first.
     pub(super) fn close(self) -> Result<(), Failure> {
-        self.body.strategy.close()?;
-        self.lane.close()?;
-        Ok(self.body.kernels.close()?)
+        let strategy = self.body.strategy.close();
+        let lane = self.lane.close();
+        let kernels = self.body.kernels.close();
+        Ok(strategy.and(lane).and(kernels)?)
     }
 }
 

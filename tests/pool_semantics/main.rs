@@ -8,6 +8,7 @@
 
 mod attributes;
 mod freeing;
+mod graph_memory;
 mod ground;
 mod growth;
 mod lifetime;
@@ -24,7 +25,6 @@ use std::process::ExitCode;
 use subject::{Outcome, Source, Subject};
 
 /// Pools that are destroyed in use come last: a driver that crashes then has shown the rest.
-/// Graph memory gets a file of its own, `graph_memory.rs`, and its line here.
 const SUBJECTS: &[&[Subject]] = &[
     attributes::SUBJECTS,
     growth::SUBJECTS,
@@ -34,6 +34,7 @@ const SUBJECTS: &[&[Subject]] = &[
     reuse::SUBJECTS,
     freeing::SUBJECTS,
     memory_pressure::SUBJECTS,
+    graph_memory::SUBJECTS,
     lifetime::SUBJECTS,
 ];
 

@@ -73,10 +73,14 @@ impl Place {
         command
     }
 
-    /// `poolbench record` of the executables of this place.
+    /// `poolbench record` of the executables of this place. A machine that is busy with other tests must not
+    /// make a case too slow to measure.
     pub fn record(&self, arguments: &[&str]) -> Command {
         let mut command = self.poolbench(&["record", "--executables"]);
-        command.arg(&self.executables).args(arguments);
+        command
+            .arg(&self.executables)
+            .args(["--loop-time-max", "60"])
+            .args(arguments);
         command
     }
 

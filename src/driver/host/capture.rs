@@ -136,6 +136,11 @@ impl Captures {
         })
     }
 
+    /// How many captures have begun and not ended.
+    pub(super) fn n_open(&self) -> usize {
+        self.0.len()
+    }
+
     /// The stream is destroyed, and its capture with it.
     pub(super) fn forget(&mut self, stream: StreamId) {
         self.0.remove(&stream);

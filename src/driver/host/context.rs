@@ -1,7 +1,8 @@
 //! The context stack of a thread, and what streams say of themselves.
 
-use super::api::{NON_BLOCKING, answer, cuStreamCreate, handle, number, put};
+use super::api::{answer, handle, number, put};
 use super::device::{DEVICE, HostDevice};
+use super::stream_api::{NON_BLOCKING, cuStreamCreate};
 use crate::driver::Code;
 use cust::sys::{CUcontext, CUstream};
 use std::cell::RefCell;

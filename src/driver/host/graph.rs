@@ -1,7 +1,8 @@
 //! Graphs: what a capture recorded, made executable and submitted as one piece of work.
 
 use super::capture::{Mode, Recorded};
-use super::device::{DEFAULT_STREAM, HostDevice, State, StreamProgress};
+use super::device::{HostDevice, State};
+use super::device_streams::{DEFAULT_STREAM, StreamProgress};
 use super::graph_memory::{Footprint, GraphMemory, Runs};
 use super::memory::Memory;
 use super::pool::{Position, Progress};
@@ -21,6 +22,13 @@ pub(super) struct Graphs {
     graphs: BTreeMap<u64, Arc<Graph>>,
     executables: BTreeMap<u64, GraphExec>,
     pub(super) memory: GraphMemory,
+}
+
+impl Graphs {
+    /// How many graphs and executable graphs there are.
+    pub(super) fn n_live(&self) -> usize {
+        self.graphs.len() + self.executables.len()
+    }
 }
 
 struct Graph {

@@ -223,6 +223,11 @@ impl GraphMemory {
         }
     }
 
+    /// How many allocations graphs made and nobody has freed.
+    pub(super) fn n_unfreed(&self) -> usize {
+        self.live.len()
+    }
+
     pub(super) fn is_unfreed(&self, address: u64) -> bool {
         self.live.contains(&address)
     }

@@ -34,6 +34,11 @@ fn check_size(size_bytes: u64) -> Result<(), Code> {
 }
 
 impl Mappings {
+    /// How many reservations there are, and how much memory, in pieces.
+    pub(super) fn n_live(&self) -> usize {
+        self.reservations.len() + self.physical.len()
+    }
+
     pub(super) fn reserve(&mut self, memory: &Arc<Memory>, size_bytes: u64) -> Result<u64, Code> {
         check_size(size_bytes)?;
         let reservation = Reservation::new(memory, size_bytes)?;

@@ -25,8 +25,6 @@ macro_rules! implement {
 
 #[allow(non_snake_case, reason = "the driver's own names")]
 mod api;
-#[allow(non_snake_case, reason = "the driver's own names")]
-mod api_mapping;
 mod capture;
 #[cfg(test)]
 mod codes_tests;
@@ -35,35 +33,56 @@ mod context;
 #[allow(non_snake_case, reason = "the driver's own names")]
 mod copy;
 mod device;
+mod device_memory;
+mod device_pools;
+mod device_streams;
 mod event;
 mod graph;
 #[allow(non_snake_case, reason = "the driver's own names")]
 mod graph_api;
 mod graph_memory;
 mod kernel;
+mod ledger;
 mod mapping;
+#[allow(non_snake_case, reason = "the driver's own names")]
+mod mapping_api;
 mod memory;
+#[allow(non_snake_case, reason = "the driver's own names")]
+mod memory_api;
 #[allow(non_snake_case, reason = "the driver's own names")]
 mod module;
 #[allow(non_snake_case, reason = "the driver's own names")]
 mod pinned;
 mod pool;
+#[allow(non_snake_case, reason = "the driver's own names")]
+mod pool_api;
+#[cfg(test)]
+mod pool_properties_tests;
 mod stream;
+#[allow(non_snake_case, reason = "the driver's own names")]
+mod stream_api;
 #[cfg(test)]
 mod stream_order_tests;
 mod submission;
+
+pub use ledger::Ledger;
+#[cfg(feature = "fault-injection")]
+pub use ledger::take_everything_back;
 
 /// The host device's table, and the functions that it does not implement.
 pub(super) fn table() -> (Table, Vec<Function>) {
     let mut table = Table::answering::<{ Code::NOT_SUPPORTED.0 }>();
     let implemented = [
         api::install(&mut table),
-        api_mapping::install(&mut table),
         context::install(&mut table),
         copy::install(&mut table),
         graph_api::install(&mut table),
+        mapping_api::install(&mut table),
+        memory_api::install(&mut table),
         module::install(&mut table),
         pinned::install(&mut table),
+        pool_api::install(&mut table),
+        stream_api::install(&mut table),
     ]
     .concat();
     let missing = Function::ALL

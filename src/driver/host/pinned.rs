@@ -19,6 +19,21 @@ fn allocations() -> MutexGuard<'static, BTreeMap<usize, Layout>> {
     ALLOCATIONS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// How much page-locked memory there is, in pieces.
+pub(super) fn n_live() -> usize {
+    allocations().len()
+}
+
+/// Frees what nobody freed.
+#[cfg(feature = "fault-injection")]
+pub(super) fn free_all() {
+    for (address, layout) in std::mem::take(&mut *allocations()) {
+        let pointer: *mut u8 = std::ptr::with_exposed_provenance_mut(address);
+        // SAFETY: the memory was handed out with this layout, and nothing that lives knows it any more.
+        unsafe { dealloc(pointer, layout) };
+    }
+}
+
 /// Both calls need a context, and are unsafe beside a capture.
 fn check_call() -> Result<(), Code> {
     HostDevice::check_context()?;
@@ -44,7 +59,7 @@ unsafe extern "C" fn cuMemAllocHost_v2(place: *mut *mut c_void, size_bytes: usiz
     if pointer.is_null() {
         return Code::OUT_OF_MEMORY.0;
     }
-    allocations().insert(pointer.addr(), layout);
+    allocations().insert(pointer.expose_provenance(), layout);
     // SAFETY: the caller's pointer.
     unsafe { put(place, Ok(pointer.cast::<c_void>())) }
 }

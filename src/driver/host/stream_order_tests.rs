@@ -12,10 +12,10 @@ use std::sync::Arc;
 const MIB: usize = 1 << 20;
 
 /// Holds a stream back until it is opened.
-struct Gate(Arc<Event>);
+pub(super) struct Gate(Arc<Event>);
 
 impl Gate {
-    fn close(stream: CUstream) -> Gate {
+    pub(super) fn close(stream: CUstream) -> Gate {
         let event = Arc::new(Event::new(false));
         let generation = event.record(Clock::default());
         let wait = Operation::Wait {
@@ -27,12 +27,12 @@ impl Gate {
         Gate(event)
     }
 
-    fn open(self) {
+    pub(super) fn open(self) {
         self.0.reach(1);
     }
 }
 
-fn attribute(pool: CUmemoryPool, number: u32) -> u64 {
+pub(super) fn attribute(pool: CUmemoryPool, number: u32) -> u64 {
     let mut value = 0_u64;
     assert_eq!(
         call!(cuMemPoolGetAttribute(pool, number, (&raw mut value).cast::<c_void>())),
@@ -45,7 +45,7 @@ fn reserved_mib(pool: CUmemoryPool) -> usize {
     usize::try_from(attribute(pool, 5)).expect("64 bits") / MIB
 }
 
-fn set_policies(pool: CUmemoryPool, policies: [i32; 3]) {
+pub(super) fn set_policies(pool: CUmemoryPool, policies: [i32; 3]) {
     for (number, mut on) in (1..).zip(policies) {
         assert_eq!(
             call!(cuMemPoolSetAttribute(pool, number, (&raw mut on).cast::<c_void>())),
@@ -66,7 +66,7 @@ fn synchronize(stream: CUstream) {
     assert_eq!(call!(cuStreamSynchronize(stream)), 0);
 }
 
-fn new_stream(flags: u32) -> CUstream {
+pub(super) fn new_stream(flags: u32) -> CUstream {
     made!(cuStreamCreate(flags) as null_mut())
 }
 

@@ -2,7 +2,7 @@
 
 use super::{Calls, clocked, write_and_read};
 use crate::case::Size;
-use crate::cuda::{Device, DevicePtr, MemoryPool, Stream};
+use crate::cuda::{Device, DevicePtr, MemoryPool, Stream, close_all};
 use crate::measure::{Failure, Observation};
 use std::time::Duration;
 
@@ -85,10 +85,9 @@ impl Fresh {
     /// Frees what is allocated and waits for it. Drivers were seen to crash some calls after a pool was
     /// destroyed that had a free pending, so this comes before every destroy.
     fn free_all(&mut self) -> Result<(), Failure> {
-        for pointer in self.live.drain(..) {
-            MemoryPool::free(&self.stream, pointer)?;
-        }
-        Ok(self.stream.synchronize()?)
+        let freed = close_all(self.live.drain(..), |pointer| MemoryPool::free(&self.stream, pointer));
+        let synchronized = self.stream.synchronize();
+        Ok(freed.and(synchronized)?)
     }
 }
 
@@ -97,10 +96,12 @@ fn step_bytes(device: &Device, stream: &Stream) -> Result<usize, Failure> {
     let pool = MemoryPool::create(device)?;
     let pointer = pool.alloc(stream, 1)?;
     let reserved = pool.reserved_bytes_current();
-    MemoryPool::free(stream, pointer)?;
-    stream.synchronize()?;
-    pool.close()?;
-    Ok(usize::try_from(reserved?).unwrap_or(usize::MAX))
+    let freed = MemoryPool::free(stream, pointer);
+    let synchronized = stream.synchronize();
+    let closed = pool.close();
+    let reserved = reserved?;
+    freed.and(synchronized).and(closed)?;
+    Ok(usize::try_from(reserved).unwrap_or(usize::MAX))
 }
 
 impl Calls for Fresh {

@@ -39,9 +39,10 @@ impl Trim {
         } else {
             Ok(())
         };
-        MemoryPool::free(&self.stream, pointer)?;
-        self.stream.synchronize()?;
-        written
+        let freed = MemoryPool::free(&self.stream, pointer);
+        let synchronized = self.stream.synchronize();
+        written?;
+        Ok(freed.and(synchronized)?)
     }
 }
 
@@ -90,9 +91,9 @@ impl Calls for Trim {
     }
 
     fn close(self: Box<Self>) -> Result<(), Failure> {
-        self.stream.synchronize()?;
-        self.pool.close()?;
-        Ok(self.stream.close()?)
+        let synchronized = self.stream.synchronize();
+        let pool = self.pool.close();
+        Ok(synchronized.and(pool).and(self.stream.close())?)
     }
 }
 

@@ -88,8 +88,9 @@ impl Steady {
     fn returned_bytes(&mut self) -> Result<Option<u64>, Failure> {
         let pointer = self.strategy.alloc(&self.stream, self.size.as_bytes())?;
         let written = write_and_read(&self.stream, pointer, self.size);
-        self.strategy.free(&self.stream, pointer)?;
+        let freed = self.strategy.free(&self.stream, pointer);
         written?;
+        freed?;
         let reserved = |strategy: &dyn Strategy| {
             strategy
                 .pool()
@@ -124,7 +125,7 @@ impl Calls for Steady {
     }
 
     fn close(self: Box<Self>) -> Result<(), Failure> {
-        self.strategy.close()?;
-        Ok(self.stream.close()?)
+        let strategy = self.strategy.close();
+        Ok(strategy.and(self.stream.close())?)
     }
 }

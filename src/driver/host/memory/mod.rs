@@ -3,9 +3,12 @@
 
 use crate::driver::Code;
 use std::collections::BTreeMap;
-use std::ffi::c_void;
-use std::ptr;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+mod os;
+mod span;
+
+pub(super) use span::Span;
 
 /// The step in which memory is mapped.
 pub(super) const PAGE_BYTES: u64 = 4096;
@@ -209,182 +212,6 @@ impl Drop for Reservation {
             }
         }
         os::unmap(self.address, self.size_bytes);
-    }
-}
-
-/// A checked range of device memory that stays mapped while this lives.
-pub(super) struct Span<'a> {
-    address: u64,
-    pub(super) size_bytes: u64,
-    memory: &'a Memory,
-}
-
-impl Drop for Span<'_> {
-    fn drop(&mut self) {
-        let mut state = self.memory.state();
-        let pin = (self.address, self.address + self.size_bytes);
-        if let Some(index) = state.pinned.iter().position(|pinned| *pinned == pin) {
-            state.pinned.swap_remove(index);
-        }
-        drop(state);
-        self.memory.unpinned.notify_all();
-    }
-}
-
-impl Span<'_> {
-    fn pointer<T>(&self) -> *mut T {
-        ptr::with_exposed_provenance_mut(self.address as usize)
-    }
-
-    fn len(&self) -> usize {
-        self.size_bytes as usize
-    }
-
-    /// Copies `bytes` here. Both are as long.
-    pub(super) fn write(&self, bytes: &[u8]) {
-        assert_eq!(bytes.len(), self.len());
-        // SAFETY: the span is mapped and as long as `bytes`, which no mapping of the device overlaps.
-        unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), self.pointer(), self.len()) }
-    }
-
-    /// Copies the span to host memory.
-    ///
-    /// # Safety
-    ///
-    /// `target` is valid for writing as many bytes.
-    pub(super) unsafe fn read_to(&self, target: *mut u8) {
-        // SAFETY: the span is mapped; the caller answers for the target.
-        unsafe { ptr::copy_nonoverlapping(self.pointer(), target, self.len()) }
-    }
-
-    /// Copies the span to one that is as long, and that may overlap it.
-    pub(super) fn copy_to(&self, target: &Span<'_>) {
-        assert_eq!(self.size_bytes, target.size_bytes);
-        // SAFETY: both spans are mapped for this many bytes, and `copy` allows an overlap.
-        unsafe { ptr::copy(self.pointer::<u8>(), target.pointer(), self.len()) }
-    }
-
-    /// Sets every byte.
-    pub(super) fn set(&self, value: u8) {
-        // SAFETY: the span is mapped for as many bytes.
-        unsafe { self.pointer::<u8>().write_bytes(value, self.len()) }
-    }
-
-    /// The span as elements of a plain type.
-    pub(super) fn elements<T: Copy>(&self) -> Elements<'_, T> {
-        Elements {
-            pointer: self.pointer(),
-            length: self.len() / size_of::<T>(),
-            _span: std::marker::PhantomData,
-        }
-    }
-}
-
-/// A span as elements of a plain type.
-///
-/// Streams are threads: two that use the same memory without an order race, as they would on a GPU.
-pub(super) struct Elements<'a, T> {
-    pointer: *mut T,
-    pub(super) length: usize,
-    _span: std::marker::PhantomData<&'a ()>,
-}
-
-impl<T: Copy> Elements<'_, T> {
-    #[inline(always)]
-    pub(super) fn get(&self, index: usize) -> T {
-        debug_assert!(index < self.length);
-        // SAFETY: the address is inside the span.
-        let address = unsafe { self.pointer.add(index) };
-        // SAFETY: every bit pattern is a value of the plain types used here, and pages start zeroed.
-        unsafe { address.read_unaligned() }
-    }
-
-    #[inline(always)]
-    pub(super) fn set(&self, index: usize, value: T) {
-        debug_assert!(index < self.length);
-        // SAFETY: the address is inside the span.
-        let address = unsafe { self.pointer.add(index) };
-        // SAFETY: the span is mapped for writing.
-        unsafe { address.write_unaligned(value) }
-    }
-}
-
-/// The operating system's calls. Nothing here is known to Rust: ranges lie outside every allocation.
-mod os {
-    use super::{Code, c_void, ptr};
-    use libc::{
-        MADV_NOHUGEPAGE, MAP_ANONYMOUS, MAP_FAILED, MAP_FIXED, MAP_NORESERVE, MAP_PRIVATE, MREMAP_FIXED,
-        MREMAP_MAYMOVE, PROT_NONE, PROT_READ, PROT_WRITE,
-    };
-
-    fn at(address: u64) -> *mut c_void {
-        ptr::with_exposed_provenance_mut(address as usize)
-    }
-
-    fn mmap(address: u64, size_bytes: u64, protection: i32, flags: i32) -> Result<u64, Code> {
-        // SAFETY: an anonymous mapping, at an address of the system's choice or inside a reservation of
-        // ours, replaces nothing that Rust knows of.
-        let mapped = unsafe {
-            libc::mmap(
-                at(address),
-                size_bytes as usize,
-                protection,
-                MAP_PRIVATE | MAP_ANONYMOUS | flags,
-                -1,
-                0,
-            )
-        };
-        if mapped == MAP_FAILED {
-            Err(Code::OUT_OF_MEMORY)
-        } else {
-            Ok(mapped.expose_provenance() as u64)
-        }
-    }
-
-    /// With huge pages a fresh mapping costs next to nothing, or a lot, as the kernel pleases.
-    fn without_huge_pages(address: u64, size_bytes: u64) {
-        // SAFETY: advice about a mapping that was just made. A kernel without huge pages refuses it,
-        // which is as good.
-        unsafe { libc::madvise(at(address), size_bytes as usize, MADV_NOHUGEPAGE) };
-    }
-
-    pub(super) fn map_anywhere(size_bytes: u64) -> Result<u64, Code> {
-        let address = mmap(0, size_bytes, PROT_READ | PROT_WRITE, 0)?;
-        without_huge_pages(address, size_bytes);
-        Ok(address)
-    }
-
-    pub(super) fn map_fixed(address: u64, size_bytes: u64) -> Result<u64, Code> {
-        mmap(address, size_bytes, PROT_READ | PROT_WRITE, MAP_FIXED)?;
-        without_huge_pages(address, size_bytes);
-        Ok(address)
-    }
-
-    pub(super) fn reserve_anywhere(size_bytes: u64) -> Result<u64, Code> {
-        mmap(0, size_bytes, PROT_NONE, MAP_NORESERVE)
-    }
-
-    /// Gives the memory of a range back and keeps its addresses.
-    pub(super) fn reserve_fixed(address: u64, size_bytes: u64) {
-        // Shrinking a range never needs memory; if the system refuses all the same, the range stays as
-        // it is until the reservation ends.
-        let _ = mmap(address, size_bytes, PROT_NONE, MAP_NORESERVE | MAP_FIXED);
-    }
-
-    pub(super) fn relocate(from: u64, to: u64, size_bytes: u64) -> Result<(), Code> {
-        let size = size_bytes as usize;
-        // SAFETY: both ranges lie in reservations of ours.
-        let moved = unsafe { libc::mremap(at(from), size, size, MREMAP_MAYMOVE | MREMAP_FIXED, at(to)) };
-        if moved == MAP_FAILED {
-            Err(Code::OUT_OF_MEMORY)
-        } else {
-            Ok(())
-        }
-    }
-
-    pub(super) fn unmap(address: u64, size_bytes: u64) {
-        // SAFETY: the range is a mapping of ours that nothing uses any more.
-        unsafe { libc::munmap(at(address), size_bytes as usize) };
     }
 }
 

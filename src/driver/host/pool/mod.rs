@@ -15,6 +15,11 @@ use super::stream::StreamId;
 use crate::driver::Code;
 use std::collections::{BTreeMap, BTreeSet};
 
+mod backing;
+mod placement;
+#[cfg(test)]
+mod tests;
+
 /// The step in which a pool's memory grows.
 pub(super) const GRANULE_BYTES: u64 = 32 << 20;
 /// What a request is rounded up to.
@@ -208,159 +213,6 @@ impl<G: Granules> Pool<G> {
         Ok(start)
     }
 
-    /// Finds mapped memory.
-    fn reuse(&mut self, stream: StreamId, size: u64, progress: &mut impl Progress) -> Option<u64> {
-        if let Some(start) = self.take_pending(size, |freed, _| freed == stream) {
-            return Some(start);
-        }
-        if let Some(start) = self.take_free(size, true) {
-            return Some(start);
-        }
-        if self.attributes.follow_event_dependencies {
-            let ordered = |freed, position| freed != stream && progress.is_ordered(stream, freed, position);
-            if let Some(start) = self.take_pending(size, ordered) {
-                return Some(start);
-            }
-        }
-        if !self.attributes.allow_opportunistic {
-            return None;
-        }
-        if let Some(start) = self.take_pending(size, |freed, position| {
-            freed != stream && progress.has_run(freed, position)
-        }) {
-            return Some(start);
-        }
-        self.settle(|freed, position| progress.has_run(freed, position));
-        self.take_free(size, true)
-    }
-
-    /// Places a request where memory has to be mapped first.
-    fn grow(&mut self, stream: StreamId, size: u64, progress: &mut impl Progress) -> Result<u64, Code> {
-        let best = self.best(self.free.iter().copied().enumerate(), size);
-        let start = best.map_or(self.tail, |index| self.free[index].start);
-        let end = start.saturating_add(size);
-        if let Err(code) = self.back(Extent { start, end, stamp: 0 }) {
-            // What could be had was reserved all the same, and stays as far as the threshold lets it.
-            self.may_shrink = true;
-            self.shrink();
-            return self.wait_for_another(stream, size, progress).ok_or(code);
-        }
-        match best {
-            Some(index) => self.cut_free(index, size),
-            None => self.tail += size,
-        }
-        Ok(start)
-    }
-
-    /// The last resort: memory that another stream is still to free, by waiting for it there.
-    fn wait_for_another(&mut self, stream: StreamId, size: u64, progress: &mut impl Progress) -> Option<u64> {
-        if !self.attributes.allow_internal_dependencies {
-            return None;
-        }
-        let mut waited_for = None;
-        let start = self.take_pending_noting(size, |freed, _| freed != stream, &mut waited_for)?;
-        let Position {
-            stream: freed,
-            position,
-        } = waited_for?;
-        progress.order(stream, freed, position);
-        Some(start)
-    }
-
-    /// Maps every granule of `extent`: by moving those that lie free, then by new ones.
-    fn back(&mut self, extent: Extent) -> Result<(), Code> {
-        let mut spare: Vec<u64> = self
-            .wholly_free()
-            .into_iter()
-            .filter(|index| !extent.granules().contains(index))
-            .collect();
-        for index in extent.granules() {
-            if self.mapped.contains(&index) {
-                continue;
-            }
-            if index >= self.granules.index_end() {
-                return Err(Code::OUT_OF_MEMORY);
-            }
-            match spare.pop() {
-                Some(from) => {
-                    self.granules.relocate(from, index)?;
-                    self.mapped.remove(&from);
-                }
-                None => self.granules.map(index)?,
-            }
-            self.mapped.insert(index);
-            self.reserved_high_bytes = self.reserved_high_bytes.max(self.reserved_bytes());
-        }
-        Ok(())
-    }
-
-    /// The best fit among `extents`, of which the oldest wins a tie.
-    fn best(&self, extents: impl Iterator<Item = (usize, Extent)>, size: u64) -> Option<usize> {
-        extents
-            .filter(|(_, extent)| extent.size() >= size)
-            .min_by_key(|(_, extent)| (extent.size(), extent.stamp))
-            .map(|(index, _)| index)
-    }
-
-    fn take_free(&mut self, size: u64, mapped_only: bool) -> Option<u64> {
-        let is_mapped = |extent: &Extent| extent.granules().all(|index| self.mapped.contains(&index));
-        let candidates = self
-            .free
-            .iter()
-            .copied()
-            .enumerate()
-            .filter(|(_, extent)| !mapped_only || is_mapped(extent));
-        let index = self.best(candidates, size)?;
-        let start = self.free[index].start;
-        self.cut_free(index, size);
-        Some(start)
-    }
-
-    fn cut_free(&mut self, index: usize, size: u64) {
-        self.stamp += 1;
-        let extent = &mut self.free[index];
-        extent.start += size;
-        extent.stamp = self.stamp;
-        if extent.size() == 0 {
-            self.free.remove(index);
-        }
-    }
-
-    fn take_pending(&mut self, size: u64, allowed: impl Fn(StreamId, u64) -> bool) -> Option<u64> {
-        self.take_pending_noting(size, allowed, &mut None)
-    }
-
-    /// Takes the best fit of what is pending and allowed, and notes where it was freed.
-    fn take_pending_noting(
-        &mut self,
-        size: u64,
-        allowed: impl Fn(StreamId, u64) -> bool,
-        freed_at: &mut Option<Position>,
-    ) -> Option<u64> {
-        let candidates = self.pending.iter().flat_map(|(stream, list)| {
-            list.iter()
-                .enumerate()
-                .map(move |(index, pending)| (*stream, index, pending))
-        });
-        let (stream, index, _) = candidates
-            .filter(|(stream, _, pending)| pending.extent.size() >= size && allowed(*stream, pending.position))
-            .min_by_key(|(_, _, pending)| (pending.extent.size(), pending.extent.stamp))?;
-        self.stamp += 1;
-        let list = self.pending.get_mut(&stream)?;
-        let pending = &mut list[index];
-        *freed_at = Some(Position {
-            stream,
-            position: pending.position,
-        });
-        let start = pending.extent.start;
-        pending.extent.start += size;
-        pending.extent.stamp = self.stamp;
-        if pending.extent.size() == 0 {
-            list.remove(index);
-        }
-        Some(start)
-    }
-
     /// Frees in stream order, at a point of a stream.
     pub(super) fn free(&mut self, offset: u64, at: Position) -> Result<(), Code> {
         let live = self.live.remove(&offset).ok_or(Code::INVALID_VALUE)?;
@@ -454,43 +306,4 @@ impl<G: Granules> Pool<G> {
             });
         }
     }
-
-    /// Mapped granules in which nothing is allocated or pending, ascending.
-    fn wholly_free(&self) -> Vec<u64> {
-        let live = self.live.iter().map(|(start, live)| Extent {
-            start: *start,
-            end: live.end,
-            stamp: 0,
-        });
-        let pending = self.pending.values().flatten().map(|pending| pending.extent);
-        let occupied: BTreeSet<u64> = live.chain(pending).flat_map(|extent| extent.granules()).collect();
-        self.mapped.difference(&occupied).copied().collect()
-    }
-
-    fn shrink(&mut self) {
-        if std::mem::take(&mut self.may_shrink) && self.reserved_bytes() > self.attributes.release_threshold {
-            let threshold = self.attributes.release_threshold;
-            self.release_while(|_, reserved| reserved > threshold);
-        }
-    }
-
-    /// Gives wholly free granules back, as long as what stays is at least `keep_bytes`.
-    pub(super) fn trim_to(&mut self, keep_bytes: u64) {
-        self.release_while(|_, reserved| reserved - GRANULE_BYTES >= keep_bytes);
-    }
-
-    /// Gives back each wholly free granule, from the highest down, that `is_excess` says of, given its
-    /// index and what is reserved.
-    fn release_while(&mut self, is_excess: impl Fn(u64, u64) -> bool) {
-        for index in self.wholly_free().into_iter().rev() {
-            if is_excess(index, self.reserved_bytes()) {
-                self.granules.unmap(index);
-                self.mapped.remove(&index);
-            }
-        }
-    }
 }
-
-#[cfg(test)]
-#[path = "pool_tests.rs"]
-mod tests;

@@ -1,0 +1,284 @@
+//! One test for each kind of fault that the sweep found. Needs the feature `fault-injection`.
+
+#![cfg(feature = "fault-injection")]
+
+mod common;
+
+use common::Guarded;
+use poolbench::case::{Size, Submission};
+use poolbench::cuda::{self, Device, MemoryPool, Stream};
+use poolbench::driver::fault::{self, Effect, Fault};
+use poolbench::driver::host::Ledger;
+use poolbench::driver::{Code, DeviceChoice, Function};
+use poolbench::measure::{self, Case, Failure};
+use poolbench::strategy;
+use poolbench::workload::call_latency::Call;
+use poolbench::workload::{CallLatency, GraphReplay, ScratchLoop};
+
+/// The host device, with these faults until the end of the test; `None` where another is present.
+struct Faulty {
+    guarded: Guarded,
+}
+
+impl Faulty {
+    fn new(faults: &[&str]) -> Option<Faulty> {
+        let guarded = common::device();
+        if !guarded.device.is_host() {
+            println!("SKIPPED: injected faults and the ledger are the host device's");
+            return None;
+        }
+        cuda::forget_failures();
+        let faults = faults.iter().map(|fault| fault.parse().expect("a fault"));
+        fault::inject(faults.collect());
+        Some(Faulty { guarded })
+    }
+
+    fn device(&self) -> &Device {
+        &self.guarded.device
+    }
+}
+
+impl Drop for Faulty {
+    fn drop(&mut self) {
+        fault::inject(Vec::new());
+    }
+}
+
+fn scratch_loop(strategy: &str) -> ScratchLoop {
+    ScratchLoop {
+        group: "kinds",
+        function: strategy.to_owned(),
+        strategy: strategy::named(strategy).expect("a strategy"),
+        size: Size::kib(4),
+        size_seed: None,
+        release_threshold_bytes: u64::MAX,
+        iterations: 10,
+    }
+}
+
+fn graph_replay(strategy: &str) -> GraphReplay {
+    GraphReplay {
+        group: "kinds",
+        strategy: strategy::named(strategy).expect("a strategy"),
+        submission: Submission::GraphReplay,
+        size: Size::kib(4),
+        release_threshold_bytes: u64::MAX,
+        iterations: 10,
+    }
+}
+
+/// Prepares, runs and finishes a case.
+fn run(case: &dyn Case, device: &Device) -> Result<(), Failure> {
+    let mut workload = measure::prepare(case, device)?;
+    if let Err(failure) = measure::run(workload.as_mut(), 10) {
+        let _ = measure::abandon(workload, device);
+        return Err(failure);
+    }
+    measure::finish(workload, device).map(drop)
+}
+
+fn call(function: Function, code: i32) -> Failure {
+    let code = Code(code);
+    cuda::Error::Call { function, code }.into()
+}
+
+/// What is live beside the context that the test itself holds.
+fn live() -> Ledger {
+    let ledger = Ledger::take();
+    Ledger { contexts: 0, ..ledger }
+}
+
+#[test]
+fn a_buffer_in_use_when_its_iteration_fails_is_given_back() {
+    // The third iteration's second launch: `accumulate`.
+    for strategy in ["sync", "stream_ordered", "owned_pool", "arena", "vmm"] {
+        let Some(faulty) = Faulty::new(&["cuLaunchKernel#6=error:1"]) else {
+            return;
+        };
+        let failure = run(&scratch_loop(strategy), faulty.device()).expect_err(strategy);
+        assert_eq!(failure, call(Function::cuLaunchKernel, 1), "{strategy}");
+        assert!(live().is_empty(), "{strategy} leaves {}", live());
+    }
+}
+
+#[test]
+fn a_free_that_fails_does_not_keep_the_others_from_being_freed() {
+    let Some(faulty) = Faulty::new(&["cuMemFreeAsync#2=error:1"]) else {
+        return;
+    };
+    // Growth allocates twice from each pool. One block goes before the case, for the step of growth.
+    let case = CallLatency {
+        group: "kinds",
+        call: Call::Growth,
+        size: Size::kib(4),
+    };
+    let failure = run(&case, faulty.device()).expect_err("a free fails");
+    assert_eq!(failure, call(Function::cuMemFreeAsync, 1));
+    // The block whose free was refused, and the pool that lives on for its sake.
+    assert_eq!((live().allocations, live().pools), (1, 1));
+    poolbench::driver::host::take_everything_back();
+}
+
+#[test]
+fn of_several_failures_the_first_is_reported() {
+    // Everything after it fails as well, on a context that is lost.
+    for (fault, function) in [
+        ("cuMemFree_v2#1=lost:700", Function::cuMemFree_v2),
+        ("cuModuleUnload#1=lost:46", Function::cuModuleUnload),
+        ("cuStreamDestroy_v2#1=lost:46", Function::cuStreamDestroy_v2),
+        ("cuGraphExecDestroy#1=lost:46", Function::cuGraphExecDestroy),
+    ] {
+        let Some(faulty) = Faulty::new(&[fault]) else { return };
+        let failure = run(&graph_replay("hoisted"), faulty.device()).expect_err(fault);
+        let Failure::Call(cuda::Error::Call { function: first, .. }) = failure else {
+            panic!("{fault}: {failure}")
+        };
+        assert_eq!(first, function);
+    }
+}
+
+#[test]
+fn a_module_is_unloaded_once_also_where_that_is_said_to_fail() {
+    let Some(faulty) = Faulty::new(&["cuModuleUnload#1=late:700"]) else {
+        return;
+    };
+    let failure = run(&scratch_loop("hoisted"), faulty.device()).expect_err("the unload fails");
+    assert_eq!(failure, call(Function::cuModuleUnload, 700));
+    assert_eq!(fault::calls()[&Function::cuModuleUnload], 1);
+}
+
+/// cust ignores what making the new context current returns.
+#[test]
+fn a_code_that_cust_keeps_to_itself_is_reported() {
+    let Some(_faulty) = Faulty::new(&["cuCtxSetCurrent=error:803"]) else {
+        return;
+    };
+    let retained = Ledger::take().contexts;
+    let error = Device::open(DeviceChoice::Host, None).expect_err("the context is not current");
+    assert_eq!(
+        error.to_string(),
+        "cannot use the device: cuCtxSetCurrent failed: CUDA_ERROR_SYSTEM_DRIVER_MISMATCH (803)"
+    );
+    assert_eq!(
+        Ledger::take().contexts,
+        retained,
+        "the context that was retained is released"
+    );
+}
+
+#[test]
+fn a_context_that_cannot_be_given_back_is_told() {
+    let Some(_faulty) = Faulty::new(&["cuDevicePrimaryCtxRelease_v2=late:1"]) else {
+        return;
+    };
+    let device = Device::open(DeviceChoice::Host, None).expect("the host device");
+    let other = device.clone();
+    assert_eq!(device.close(), Ok(()), "not the last handle");
+    let error = other.close().expect_err("the last");
+    assert_eq!(
+        error.to_string(),
+        "cuDevicePrimaryCtxRelease_v2 failed: CUDA_ERROR_INVALID_VALUE (1)"
+    );
+}
+
+#[test]
+fn what_cannot_be_given_back_is_no_skip() {
+    for (function, is_skip) in [
+        (Function::cuMemAlloc_v2, true),
+        (Function::cuStreamCreate, true),
+        (Function::cuMemFree_v2, false),
+        (Function::cuMemFreeAsync, false),
+        (Function::cuStreamDestroy_v2, false),
+    ] {
+        for code in [2, 801] {
+            assert_eq!(call(function, code).is_skip(), is_skip, "{function:?} {code}");
+        }
+    }
+    // Capture refuses `sync`, which is a skip, and the stream cannot be given back then.
+    let Some(faulty) = Faulty::new(&["cuStreamDestroy_v2#1=late:1"]) else {
+        return;
+    };
+    let reason = run(&graph_replay("sync"), faulty.device()).expect_err("capture refuses it");
+    assert!(reason.is_skip(), "{reason}");
+    let unreleased = cuda::failed_release().map(Failure::from);
+    assert_eq!(
+        unreleased,
+        Some(call(Function::cuStreamDestroy_v2, 1)),
+        "the suite asks for this"
+    );
+}
+
+#[test]
+fn a_case_that_is_skipped_and_cannot_be_closed_fails() {
+    // The trial is out of memory; the synchronise before the case is closed fails as well.
+    let Some(faulty) = Faulty::new(&["cuMemAlloc_v2#3=error:2", "cuCtxSynchronize#1=error:1"]) else {
+        return;
+    };
+    let failure = run(&scratch_loop("sync"), faulty.device()).expect_err("no memory");
+    assert!(!failure.is_skip());
+    assert_eq!(
+        failure.to_string(),
+        "cuCtxSynchronize failed: CUDA_ERROR_INVALID_VALUE (1), while the case was closed that the device cannot do \
+         (cuMemAlloc_v2 failed: CUDA_ERROR_OUT_OF_MEMORY (2))"
+    );
+}
+
+#[test]
+fn a_capture_whose_end_is_refused_is_ended_all_the_same() {
+    let Some(_faulty) = Faulty::new(&["cuStreamEndCapture#1=error:2"]) else {
+        return;
+    };
+    let stream = Stream::new().expect("a stream");
+    // The synchronise invalidates the capture, whose end then fails for another reason.
+    let captured = stream.capture(cuda::CaptureMode::Global, || stream.synchronize());
+    let code = captured.expect_err("a synchronise cannot be captured").code();
+    assert_eq!(code, Some(Code::STREAM_CAPTURE_UNSUPPORTED));
+    assert_eq!(
+        cuda::failed_release().and_then(|error| error.code()),
+        Some(Code::OUT_OF_MEMORY)
+    );
+    assert_eq!(stream.capture_status(), Ok(cuda::CaptureStatus::None));
+    stream.close().expect("the stream goes");
+    assert!(live().is_empty(), "leaves {}", live());
+}
+
+#[test]
+fn the_ledger_counts_what_is_live() {
+    let Some(faulty) = Faulty::new(&[]) else { return };
+    assert!(live().is_empty(), "{}", live());
+    let stream = Stream::new().expect("a stream");
+    let pool = MemoryPool::create(faulty.device()).expect("a pool");
+    let block = pool.alloc(&stream, 1).expect("a byte");
+    let seen = live();
+    assert_eq!((seen.streams, seen.pools, seen.allocations), (1, 1, 1));
+    assert_eq!(seen.mapped_bytes, 32 << 20, "a pool grows by 32 MiB");
+    assert_eq!(
+        seen.to_string(),
+        "1 allocations, 1 pools, 1 streams, 33554432 mapped bytes"
+    );
+    // The free comes first in the stream, so that the pool goes with its handle.
+    MemoryPool::free(&stream, block).expect("it is ours");
+    stream.close().expect("the stream goes");
+    pool.close().expect("the pool goes");
+    assert!(live().is_empty(), "{}", live());
+}
+
+#[test]
+fn a_fault_is_met_once_and_a_lost_context_stays_lost() {
+    let Some(_faulty) = Faulty::new(&[]) else { return };
+    let planned = Fault {
+        function: Function::cuStreamCreate,
+        nth: Some(2),
+        effect: Effect::Lost(Code::ILLEGAL_ADDRESS),
+    };
+    fault::inject(vec![planned]);
+    let first = Stream::new().expect("the first call is made");
+    assert!(Stream::new().is_err() && Stream::new().is_err());
+    assert_eq!(fault::hits(), 1);
+    assert_eq!(
+        first.synchronize().expect_err("lost").code(),
+        Some(Code::ILLEGAL_ADDRESS)
+    );
+    assert!(first.close().is_err(), "the destroy is made, and fails");
+    assert!(live().is_empty(), "{}", live());
+}
