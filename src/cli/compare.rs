@@ -1,11 +1,12 @@
 //! `poolbench compare`: what changed between two recordings.
 
 use super::output::{failed, print, write_file, wrong_usage};
+use super::report::comparison_page;
+use super::request::{RequestArguments, read};
 use clap::ValueEnum;
-use poolbench::baseline::{FOLDER, Input, known_spread};
-use poolbench::report::{CompareRequest, Compared, comparison_json, comparison_markdown, comparison_text};
+use poolbench::report::{Compared, comparison_json, comparison_markdown, comparison_text};
 use poolbench::stats::Options;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// How the comparison is shown.
@@ -14,6 +15,7 @@ enum Format {
     Text,
     Markdown,
     Json,
+    Html,
 }
 
 #[derive(Debug, clap::Args)]
@@ -32,22 +34,12 @@ pub(super) struct Arguments {
     /// Write the result into a file, whole or not at all, and only its first sentence to standard output.
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// The smallest change that matters, as a share: 0.01 is one per cent.
-    #[arg(long, value_name = "SHARE", default_value = "0.01", allow_hyphen_values = true)]
-    min_effect: String,
-    /// The share of false ones among the changes found, on average.
-    #[arg(long, value_name = "SHARE", default_value = "0.05", allow_hyphen_values = true)]
-    fdr: String,
-    /// Exit with 1 also where something is suspected or missing.
-    #[arg(long)]
-    strict: bool,
-    /// Compare sides that measured different things, and warn.
-    #[arg(long)]
-    allow_mismatch: bool,
+    #[command(flatten)]
+    request: RequestArguments,
 }
 
 pub(super) fn run(arguments: &Arguments) -> ExitCode {
-    let options = match options(arguments) {
+    let options = match arguments.request.options() {
         Ok(options) => options,
         Err(message) => return wrong_usage(&message),
     };
@@ -62,6 +54,7 @@ pub(super) fn run(arguments: &Arguments) -> ExitCode {
             Ok(json) => json + "\n",
             Err(error) => return failed(&error),
         },
+        Format::Html => comparison_page(&compared, (&arguments.base, &arguments.new), &arguments.request),
     };
     let written = match &arguments.out {
         Some(path) => write_file(path, &text).and_then(|()| print(&(compared.headline() + "\n"))),
@@ -73,26 +66,7 @@ pub(super) fn run(arguments: &Arguments) -> ExitCode {
     }
 }
 
-fn options(arguments: &Arguments) -> Result<Options, String> {
-    let number = |flag: &str, text: &str| {
-        text.parse::<f64>()
-            .map_err(|_| format!("{flag} {text}: is no number; write a share such as 0.01"))
-    };
-    let min_effect = number("--min-effect", &arguments.min_effect)?;
-    let fdr = number("--fdr", &arguments.fdr)?;
-    Options::new(min_effect, fdr).map_err(|error| error.to_string())
-}
-
 fn compared(arguments: &Arguments, options: Options) -> Result<Compared, String> {
-    let baselines = Path::new(FOLDER);
-    let read = |text: &str| Input::named(text, baselines).map_err(|error| error.to_string());
     let (base, new) = (read(&arguments.base)?, read(&arguments.new)?);
-    let known_spread = known_spread(baselines, &base, &new);
-    let request = CompareRequest {
-        options,
-        strict: arguments.strict,
-        allow_mismatch: arguments.allow_mismatch,
-        known_spread,
-    };
-    Compared::new(base, new, request).map_err(|error| error.to_string())
+    arguments.request.compare(base, new, options)
 }

@@ -10,6 +10,8 @@ mod list;
 mod output;
 mod record;
 mod replay;
+mod report;
+mod request;
 mod trace;
 
 use clap::{Parser, Subcommand};
@@ -43,6 +45,10 @@ enum Command {
     Bundle(bundle::Arguments),
     /// Says what changed between two recordings of the benchmarks.
     Compare(compare::Arguments),
+    /// Writes one HTML file for a reviewer: of one baseline, or of a comparison.
+    ///
+    /// Prints where it is. The exit code is that of `compare`.
+    Report(report::Arguments),
     /// Says how often the comparison would raise a false alarm on a baseline's own noise, and what it can find.
     Calibrate(calibrate::Arguments),
     /// Lists the baselines.
@@ -67,6 +73,7 @@ pub(crate) fn run() -> ExitCode {
         Command::Record(arguments) => record::run(&arguments),
         Command::Bundle(arguments) => bundle::run(&arguments),
         Command::Compare(arguments) => compare::run(&arguments),
+        Command::Report(arguments) => report::run(&arguments),
         Command::Calibrate(arguments) => calibrate::run(&arguments),
         Command::List(arguments) => list::run(&arguments),
         Command::Install(arguments) => install::run(&arguments),

@@ -7,10 +7,14 @@ mod calibration;
 mod call_times;
 mod comparison;
 mod count;
+mod html;
 mod inventory;
 mod printable;
+mod prose;
+mod readme;
 mod replay;
 mod table;
+mod timings;
 
 pub use api_summary::{api_summary_json, api_summary_table};
 pub use break_even::{BreakEven, Point, break_even, break_even_lines, points};
@@ -20,7 +24,9 @@ pub use comparison::{
     COMMENT_BYTES_MAX, CompareRequest, Compared, Conclusion, Incomparable, Note, SideSummary, Which, class_name,
     comparison_json, comparison_markdown, comparison_text, verdict_name, verdict_reason,
 };
+pub use html::HtmlReport;
 pub use inventory::{inventory_json, inventory_text};
 pub use printable::Printable;
+pub use readme::{NoReadmeTables, readme_tables};
 pub use replay::REPLAY_COLUMNS;
 pub use table::{Column, FRAGMENTATION, comparison_table};

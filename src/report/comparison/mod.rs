@@ -10,6 +10,7 @@ mod words;
 pub use json::{class_name, comparison_json};
 pub use markdown::{COMMENT_BYTES_MAX, comparison_markdown};
 pub use note::{Note, Which};
+pub(super) use rows::effect_notes;
 pub use text::comparison_text;
 pub use words::{verdict_name, verdict_reason};
 
@@ -18,6 +19,7 @@ use crate::baseline::{
     settings_differences,
 };
 use crate::environment::Environment;
+use crate::observation::Observation;
 use crate::stats::{BenchmarkId, Comparison, Effect, Options, SessionId, Side, Verdict, compare, in_process_effect};
 use std::collections::{BTreeMap, BTreeSet};
 use thiserror::Error;
@@ -46,10 +48,14 @@ pub struct SideSummary {
     pub host_bound: Option<usize>,
     /// Parts of the input that could not be used, and why.
     pub left_out: Vec<LeftOut>,
+    /// What each benchmark showed beside its time, by id; empty where the input does not say.
+    pub observations: BTreeMap<String, Observation>,
 }
 
 impl SideSummary {
-    fn of(input: &Input) -> SideSummary {
+    /// Returns what an input was.
+    #[must_use]
+    pub fn of(input: &Input) -> SideSummary {
         let keys = input.side.launch_keys();
         let sessions: BTreeSet<&SessionId> = keys.iter().map(|key| &key.session).collect();
         let bound: Vec<bool> = input
@@ -73,6 +79,11 @@ impl SideSummary {
             sessions: sessions.len(),
             host_bound: (!bound.is_empty()).then(|| bound.iter().filter(|&&bound| bound).count()),
             left_out: input.left_out.clone(),
+            observations: input
+                .manifest
+                .as_ref()
+                .map(|manifest| manifest.observations.clone())
+                .unwrap_or_default(),
         }
     }
 }

@@ -101,10 +101,7 @@ fn row<'a>(compared: &'a Compared, benchmark: &'a BenchmarkComparison, disagrees
     } else {
         notes.extend(verdict_reason(&benchmark.verdict));
     }
-    if let Some(measured) = measured.filter(|_| disagrees) {
-        notes.push(format!("{} before adjustment", change(measured.raw.ratio)));
-    }
-    notes.extend(medians_disagree(benchmark));
+    notes.extend(effect_notes(benchmark, disagrees));
     Row {
         id: id.as_str(),
         verdict: verdict_name(&benchmark.verdict),
@@ -124,6 +121,13 @@ fn row<'a>(compared: &'a Compared, benchmark: &'a BenchmarkComparison, disagrees
         ],
         note: notes.join("; "),
     }
+}
+
+/// What else can be said of the size of a change; `disagrees` where the raw and the adjusted effect do.
+pub(in crate::report) fn effect_notes(benchmark: &BenchmarkComparison, disagrees: bool) -> Vec<String> {
+    let raw = benchmark.measured.as_ref().filter(|_| disagrees);
+    let raw = raw.map(|measured| format!("{} before adjustment", change(measured.raw.ratio)));
+    raw.into_iter().chain(medians_disagree(benchmark)).collect()
 }
 
 /// The median over the launches of what a launch is judged by, the fast quarter of its samples; of the

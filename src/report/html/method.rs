@@ -1,0 +1,81 @@
+//! How the verdicts came about, in five sentences, and the commands that make the page again.
+
+use super::format::{percent, plain};
+use super::view::View;
+use crate::report::count::count;
+use crate::stats::{Calibration, Options, Proportion};
+use maud::{Markup, html};
+
+pub(super) fn section(view: &View) -> Markup {
+    let options = view
+        .compared
+        .map_or_else(Options::default, |compared| compared.request.options);
+    html! {
+        h2 #method { "How it was judged" }
+        ol.list {
+            li { (measured(view)) }
+            li {
+                "Where the host's speed was recorded beside each sample, it is taken out by a slope that is fitted inside the sides, never across them"
+                @if view.compared.is_some() { "; raw effects are kept, and a disagreement is told among the doubts" } "."
+            }
+            li {
+                "A rank test of the fast launches asks whether a change lies within " (percent(options.min_effect()))
+                ", its inversion gives ratio and 95 % interval, and Benjamini-Hochberg over all compared benchmarks holds the false discovery rate at "
+                (percent(options.false_discovery_rate())) "."
+            }
+            li { "What all host-bound benchmarks share is reported once and taken out of the single verdicts, and what sessions differ by widens every interval; with one session a side a change is only suspected." }
+            li { (calibrated(view.calibration)) }
+        }
+    }
+}
+
+fn measured(view: &View) -> String {
+    let side = |side: &super::view::SideView| {
+        let launches = count(side.summary.launches, "launch");
+        format!("{launches} in {}", count(side.summary.sessions, "session"))
+    };
+    let base = side(&view.base);
+    let launches = match &view.new {
+        Some(new) => format!("{base} of the base and {} of the new side", side(new)),
+        None => base,
+    };
+    format!(
+        "Every benchmark ran in {launches}, each launch a fresh process that counts as one value, the mean logarithm of its fastest quarter of samples."
+    )
+}
+
+/// What the procedure does on the base's own noise.
+fn calibrated(calibration: Option<&Calibration>) -> String {
+    let Some(calibration) = calibration else {
+        return String::from("The false-alarm rate of this machine was not calibrated.");
+    };
+    // Without a detectable effect no half could have raised an alarm.
+    let judged = calibration
+        .benchmarks
+        .iter()
+        .any(|benchmark| benchmark.minimal_detectable_effect.is_some());
+    let Some(alarms) = shares(calibration.alarms).filter(|_| judged) else {
+        return String::from(
+            "The false-alarm rate of this machine is not known: the base has too few launches to be split in two.",
+        );
+    };
+    let splits = calibration.alarming;
+    format!(
+        "On this machine's own noise, the base's launches split in two at random {} times, the procedure called {} of {} unchanged benchmarks changed ({alarms}), and {} of {} splits had any such false alarm.",
+        splits.trials, calibration.alarms.hits, calibration.alarms.trials, splits.hits, splits.trials
+    )
+}
+
+fn shares(proportion: Proportion) -> Option<String> {
+    let share = proportion.share()? * 100.0;
+    Some(format!("{share:.2} %"))
+}
+
+pub(super) fn commands(view: &View) -> Markup {
+    html! {
+        @if !view.commands.is_empty() {
+            h2 #commands { "Make it again" }
+            pre { code { @for (index, command) in view.commands.iter().enumerate() { @if index > 0 { "\n" } (plain(command)) } } }
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! The top of the page: what was found, in one sentence, then in numbers, then in findings and doubts.
+
+use super::format::{change, foreign, ratio};
+use super::view::View;
+use crate::report::Compared;
+use crate::report::count::count;
+use crate::stats::{CommonShift, Correction, Direction, Finding};
+use maud::{Markup, html};
+
+/// Returns the sentence on top, with the exit code that it stands for.
+pub(super) fn headline(view: &View) -> String {
+    view.compared
+        .map_or_else(|| format!("{} (exit 0)", cost_headline(view)), Compared::headline)
+}
+
+/// What allocating costs at worst, of the strategies that the question is about.
+fn cost_headline(view: &View) -> String {
+    let timings = &view.base.timings;
+    let worst = |function: &str| {
+        let group = timings.group("scratch_loop")?;
+        let costs = group
+            .values
+            .iter()
+            .filter_map(|value| Some((timings.ratio_to_hoisted(group, function, value)?, value)));
+        costs.max_by(|a, b| a.0.total_cmp(&b.0))
+    };
+    let part = |function: &str| worst(function).map(|(cost, value)| format!("{function} {} ({value})", ratio(cost)));
+    let parts: Vec<String> = ["sync", "stream_ordered", "arena"]
+        .into_iter()
+        .filter_map(part)
+        .collect();
+    if parts.is_empty() {
+        return format!("{} measured", count(timings.len(), "benchmark"));
+    }
+    format!(
+        "What allocating costs at most, against a loop that does not: {}",
+        parts.join(", ")
+    )
+}
+
+/// The counts of verdicts, each of which filters the table.
+pub(super) fn counts(view: &View) -> Markup {
+    let Some(compared) = view.compared else {
+        return html! {};
+    };
+    let summary = compared.comparison.summary;
+    let counts = [
+        (summary.regressed, "regressed", "▲", "slower"),
+        (summary.improved, "improved", "▼", "faster"),
+        (summary.suspected, "suspected", "?", ""),
+        (summary.equivalent, "equivalent", "=", ""),
+        (summary.inconclusive, "inconclusive", "~", "quiet"),
+        (summary.new, "new", "+", ""),
+        (summary.missing, "missing", "−", ""),
+        (summary.skipped, "skipped", "∅", "quiet"),
+    ];
+    html! {
+        ul.counts aria-label="Verdicts" {
+            @for (count, name, sign, class) in counts {
+                li class=[(count == 0).then_some("zero")] {
+                    a class=(class) href="#benchmarks" data-verdict=(name) { b { (count) } span.mark aria-hidden="true" { (sign) } " " (name) }
+                }
+            }
+        }
+    }
+}
+
+/// Findings, the common shift first, then doubts.
+pub(super) fn findings(view: &View) -> Markup {
+    let Some(compared) = view.compared else {
+        return html! {};
+    };
+    let comparison = &compared.comparison;
+    let doubts = compared.doubt_lines();
+    html! {
+        @if comparison.common_shift.is_some_and(|shift| shift.declared) || !comparison.findings.is_empty() || !comparison.renamings.is_empty() {
+            section.lead aria-label="Findings" { ul.list {
+                @if let Some(shift) = comparison.common_shift.filter(|shift| shift.declared) { (common_shift(&shift)) }
+                @for found in &comparison.findings { (finding(found)) }
+                @for renaming in &comparison.renamings {
+                    li { "Probably renamed: " (foreign(&renaming.from.to_string())) " is now " (foreign(&renaming.to.label)) " (" (count(renaming.benchmarks, "benchmark")) ")" }
+                }
+            } }
+        }
+        @if !doubts.is_empty() {
+            section.doubts { h2 { "Doubts" } ul.list { @for doubt in doubts { li { bdi { (doubt) } } } } }
+        }
+    }
+}
+
+fn common_shift(shift: &CommonShift) -> Markup {
+    let class = if shift.effect.ratio > 1.0 { "slower" } else { "faster" };
+    let interval = shift.effect.interval.map(|interval| {
+        format!(
+            ", 95 % interval {} to {}",
+            change(interval.lower),
+            change(interval.upper)
+        )
+    });
+    let treated = match shift.correction {
+        Correction::Applied => "It is taken out of the single verdicts.",
+        Correction::MovedApart => "They moved apart, so nothing is taken out of the single verdicts.",
+    };
+    let standing = if shift.established {
+        "The host's own speed stood still, so this is the driver's doing."
+    } else {
+        "The host or the session may have done it: this is a warning."
+    };
+    html! {
+        li.finding {
+            "Common shift: the " (shift.benchmarks) " host-bound benchmarks moved together by "
+            span class=(class) { (change(shift.effect.ratio)) } (interval.unwrap_or_default()) ". "
+            span.quiet { (treated) " " (standing)
+                @if let Some(probe) = shift.probe_shift { " The host-speed probe moved by " (change(probe.ratio)) "." }
+            }
+        }
+    }
+}
+
+fn finding(finding: &Finding) -> Markup {
+    let (class, word, sign) = match finding.direction {
+        Direction::Slower => ("slower", "slower", "▲"),
+        Direction::Faster => ("faster", "faster", "▼"),
+    };
+    html! {
+        li.finding {
+            (foreign(&finding.label.to_string())) ": " span class=(class) { (sign) " " (word) ", median " (change(finding.ratio)) }
+            " (" (finding.benchmarks.len()) " of its " (finding.compared) " compared benchmarks moved)"
+        }
+    }
+}
