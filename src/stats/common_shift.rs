@@ -200,12 +200,7 @@ fn probe_shift(benchmarks: &[&Matched], nulls: &mut NullDistributions) -> Option
         base.extend(centred(&ours, level));
         new.extend(centred(&theirs, level));
     }
-    let levels = |side: Vec<(u32, u32, f64)>| {
-        launch_medians(side.into_iter())
-            .into_iter()
-            .map(|level| level.1)
-            .collect()
-    };
+    let levels = |side: Vec<(u32, u32, f64)>| launch_medians(side).into_iter().map(|level| level.1).collect();
     let inversion = RankTest::new(levels(base), levels(new), Scores::LowerHalf, nulls)?.invert();
     Some(Effect::of(inversion.estimate(), inversion.interval(0.05), 0.95))
 }

@@ -69,14 +69,14 @@ impl LaunchLevels {
         }
         let base = SideLevels::of(benchmarks.iter().map(|sides| sides.0));
         let new = SideLevels::of(benchmarks.iter().map(|sides| sides.1));
-        let common = |side: fn(&(&[LaunchValue], &[LaunchValue])) -> Vec<LaunchValue>| {
-            let of = |sides: &(&[LaunchValue], &[LaunchValue])| {
-                centred(&side(sides), pooled_level(sides.0, sides.1)).collect::<Vec<_>>()
-            };
-            launch_medians(benchmarks.iter().flat_map(of))
-        };
         let weather = weather(&[&base, &new]);
-        let common = [common(|sides| sides.0.to_vec()), common(|sides| sides.1.to_vec())];
+        let (mut base_values, mut new_values) = (Vec::new(), Vec::new());
+        for (base, new) in benchmarks {
+            let level = pooled_level(base, new);
+            base_values.extend(centred(base, level));
+            new_values.extend(centred(new, level));
+        }
+        let common = [launch_medians(base_values), launch_medians(new_values)];
         Some(Self {
             base,
             new,
@@ -180,7 +180,7 @@ fn median_without(sorted: &[f64], own: f64) -> Option<f64> {
 }
 
 /// Medians over benchmarks by launch, with the launch's session, in time order.
-pub(super) fn launch_medians(values: impl Iterator<Item = (u32, u32, f64)>) -> Vec<(u32, f64)> {
+pub(super) fn launch_medians(values: Vec<(u32, u32, f64)>) -> Vec<(u32, f64)> {
     let mut launches: BTreeMap<(u32, u32), Vec<f64>> = BTreeMap::new();
     for (session, launch, value) in values {
         launches.entry((launch, session)).or_default().push(value);
