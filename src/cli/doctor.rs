@@ -1,5 +1,6 @@
 //! `poolbench doctor`: what is measured, what is supported, and what would spoil a measurement.
 
+use super::output::{failed, print};
 use poolbench::cuda::{Device, Kernels, MemoryPool};
 use poolbench::environment::{DeviceFacts, Environment, GpuFacts, HostFacts};
 use poolbench::strategy;
@@ -9,21 +10,20 @@ use std::process::ExitCode;
 pub(super) fn run() -> ExitCode {
     let device = match Device::from_environment() {
         Ok(device) => device,
-        Err(error) => {
-            eprintln!("poolbench: {error}");
-            return ExitCode::from(3);
-        }
+        Err(error) => return failed(&error),
     };
     let environment = Environment::of(&device);
-    println!("poolbench: {device}");
-    print!("{}", facts(&environment));
     let failures = probe(&device);
     let doubts = doubts(&environment);
+    let mut text = format!("poolbench: {device}\n{}", facts(&environment));
     for line in failures.iter().chain(&doubts) {
-        println!("! {line}");
+        let _ = writeln!(text, "! {line}");
     }
     if failures.is_empty() && doubts.is_empty() {
-        println!("Nothing would spoil a measurement.");
+        text.push_str("Nothing would spoil a measurement.\n");
+    }
+    if let Err(message) = print(&text) {
+        return failed(&message);
     }
     // Without pools the other strategies can still be measured; without kernels nothing can.
     if failures.is_empty() {

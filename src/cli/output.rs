@@ -1,6 +1,6 @@
 //! Where a result goes: to standard output, or whole into a file.
 
-use poolbench::report::Printable;
+use poolbench::report::OneLine;
 use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::path::Path;
@@ -9,14 +9,19 @@ use std::process::ExitCode;
 /// Prints a failure as one line, with whatever the inputs put into it made harmless, and returns exit
 /// code 3.
 pub(super) fn failed(message: &impl ToString) -> ExitCode {
-    eprintln!("poolbench: {}", Printable(&message.to_string()));
+    tell(message);
     ExitCode::from(3)
 }
 
 /// Prints wrong usage as one line and returns exit code 2.
 pub(super) fn wrong_usage(message: &impl ToString) -> ExitCode {
-    eprintln!("poolbench: {}", Printable(&message.to_string()));
+    tell(message);
     ExitCode::from(2)
+}
+
+/// Prints one line to standard error. A reader that went away has lost it, and nobody else anything.
+pub(super) fn tell(message: &impl ToString) {
+    let _ = writeln!(io::stderr(), "poolbench: {}", OneLine(&message.to_string()));
 }
 
 /// Prints a result. A reader that has seen enough, as `head`, is no failure.

@@ -1,5 +1,6 @@
 //! `poolbench record`: measures the whole suite in fresh processes, and writes a baseline.
 
+use super::output::tell;
 use clap::Args;
 use poolbench::recording::{
     self, Intent, Interrupt, LAUNCHES, Options, Progress, RecordingError, Source, Summary, Treatment,
@@ -154,7 +155,8 @@ pub(super) fn run(arguments: &Arguments) -> ExitCode {
 /// Says why it failed, the executable's own words first.
 pub(super) fn failed(error: &RecordingError) -> ExitCode {
     let output = error.output().unwrap_or_default();
-    let _ = writeln!(std::io::stderr(), "{output}poolbench: {error}");
+    let _ = write!(std::io::stderr(), "{output}");
+    tell(error);
     ExitCode::from(error.exit_code())
 }
 

@@ -1,10 +1,12 @@
 //! `poolbench replay`: an allocation trace under every strategy and threshold, and what to use.
 
+use super::output::{failed, print, tell};
 use clap::{Args, ValueEnum};
 use poolbench::cuda::Device;
 use poolbench::replay::{
     Combination, CompileOptions, Program, ReplayThreshold, Report, Settings, Subject, Synchronise, replay, text,
 };
+use poolbench::report::ascii_json;
 use poolbench::strategy::{self, StrategyKind};
 use poolbench::trace::{self, Format as TraceFormat, Trace};
 use std::fs::File;
@@ -125,15 +127,9 @@ fn process_and_device(text: &str) -> Result<(u32, u32), String> {
 }
 
 pub(super) fn run(arguments: &Arguments) -> ExitCode {
-    match report(arguments) {
-        Ok(text) => {
-            print!("{text}");
-            ExitCode::SUCCESS
-        }
-        Err(message) => {
-            eprintln!("poolbench: {message}");
-            ExitCode::from(3)
-        }
+    match report(arguments).and_then(|text| print(&text)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => failed(&message),
     }
 }
 
@@ -149,7 +145,7 @@ fn report(arguments: &Arguments) -> Result<String, String> {
             .map_err(|message| format!("{name}: {message}"));
     }
     let device = Device::from_environment().map_err(|error| error.to_string())?;
-    let replayed = replay(&device, &trace, &settings, &mut |step| eprintln!("poolbench: {step}"))
+    let replayed = replay(&device, &trace, &settings, &mut |step| tell(&step))
         .map_err(|error| format!("{name}: {error}"))?;
     let subject = Subject {
         device: &device.to_string(),
@@ -162,7 +158,7 @@ fn report(arguments: &Arguments) -> Result<String, String> {
     match arguments.format {
         Format::Text => Ok(text(&report)),
         Format::Json => serde_json::to_string_pretty(&report)
-            .map(|json| json + "\n")
+            .map(|json| ascii_json(&json) + "\n")
             .map_err(|error| error.to_string()),
     }
 }
