@@ -9,7 +9,9 @@ use serde_json::Value;
 fuzz_target!(|data: &[u8]| {
     let first = data.split(|&byte| byte == b'\n').next().unwrap_or_default();
     let first: Value = serde_json::from_slice(first).unwrap_or_default();
-    let ids = first["samples"].as_object().map(|samples| samples.keys().cloned().collect());
+    let ids = first["samples"]
+        .as_object()
+        .map(|samples| samples.keys().cloned().collect());
     let manifest = manifest_of(ids.unwrap_or_else(|| vec![String::from("g/f/v")]));
     check_baseline(manifest.to_string().as_bytes(), data);
 });

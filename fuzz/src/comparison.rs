@@ -54,7 +54,10 @@ pub fn check_baseline(manifest: &[u8], launches: &[u8]) {
         object.insert("launches".into(), lines.into());
         let hash = hexadecimal(&Sha256::digest(launches));
         object.insert("sha256".into(), serde_json::json!({ "launches.jsonl": hash }));
-        put("baselines/b/manifest.json", Value::Object(object).to_string().as_bytes());
+        put(
+            "baselines/b/manifest.json",
+            Value::Object(object).to_string().as_bytes(),
+        );
         check_named("b");
     }
     let listed = inventory(&folder().join("baselines")).expect("the folder is there");
@@ -84,7 +87,10 @@ pub fn launches_of(manifest: &[u8]) -> Vec<u8> {
     let line = |launch: u64| {
         let samples = ids.iter().zip(1_u64..).map(|(id, index)| {
             let time_ns = 1000 * index + launch;
-            (id.to_string(), serde_json::json!({"iters": [1, 2], "times_ns": [time_ns, 2 * time_ns]}))
+            (
+                id.to_string(),
+                serde_json::json!({"iters": [1, 2], "times_ns": [time_ns, 2 * time_ns]}),
+            )
         });
         let samples: serde_json::Map<String, Value> = samples.collect();
         let launch = serde_json::json!({"launch": launch, "session": format!("s{}", launch % 2),
@@ -156,7 +162,10 @@ fn harmless(text: &str) {
 fn is_ascii_json(json: &Result<String, impl Display>) {
     match json {
         Ok(json) => {
-            assert!(json.bytes().all(|byte| byte == b'\n' || (b' '..=b'~').contains(&byte)), "{json:?}");
+            assert!(
+                json.bytes().all(|byte| byte == b'\n' || (b' '..=b'~').contains(&byte)),
+                "{json:?}"
+            );
             assert!(serde_json::from_str::<Value>(json).is_ok(), "{json}");
         }
         Err(error) => panic!("{error}"),

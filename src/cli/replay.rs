@@ -145,8 +145,8 @@ fn report(arguments: &Arguments) -> Result<String, String> {
             .map_err(|message| format!("{name}: {message}"));
     }
     let device = Device::from_environment().map_err(|error| error.to_string())?;
-    let replayed = replay(&device, &trace, &settings, &mut |step| tell(&step))
-        .map_err(|error| format!("{name}: {error}"))?;
+    let replayed =
+        replay(&device, &trace, &settings, &mut |step| tell(&step)).map_err(|error| format!("{name}: {error}"))?;
     let subject = Subject {
         device: &device.to_string(),
         is_host: device.is_host(),

@@ -1,7 +1,7 @@
 //! A folder of baselines, for people and for programs.
 
-use super::{OneLine, Printable};
 use super::ascii_json::ascii_json;
+use super::{OneLine, Printable};
 use crate::baseline::{Holdings, Listed};
 use comfy_table::{CellAlignment, Table, presets};
 use serde::Serialize;

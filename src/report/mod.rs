@@ -16,8 +16,8 @@ mod replay;
 mod table;
 mod timings;
 
-pub use ascii_json::ascii_json;
 pub use api_summary::{api_summary_json, api_summary_table};
+pub use ascii_json::ascii_json;
 pub use break_even::{BreakEven, Point, break_even, break_even_lines, points};
 pub use calibration::{CalibrationReport, TooFewLaunches, calibration_json, calibration_text};
 pub use call_times::call_times_table;

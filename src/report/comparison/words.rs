@@ -2,8 +2,8 @@
 
 use super::{Compared, Conclusion, Note, SideSummary};
 use crate::baseline::KnownSpread;
-use crate::report::{OneLine, Printable};
 use crate::report::count::count;
+use crate::report::{OneLine, Printable};
 use crate::stats::{
     CommonShift, Correction, Direction, Effect, Finding, Inconclusive, Options, Renaming, SessionSpread, SkipReason,
     Verdict, Warning,
