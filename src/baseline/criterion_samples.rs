@@ -108,7 +108,8 @@ impl Input {
     pub(super) fn leave_out(&mut self, mut name: String, reason: String) {
         if name.len() > ID_BYTES_MAX {
             let starts = name.char_indices().map(|(at, _)| at);
-            name.truncate(starts.take_while(|at| *at <= ID_BYTES_MAX).last().unwrap_or(0));
+            let end = starts.take_while(|at| *at <= ID_BYTES_MAX).last();
+            name.truncate(end.unwrap_or(0));
             name.push('…');
         }
         self.side.skip(&BenchmarkId::new(name.as_str()), reason.as_str());

@@ -37,7 +37,7 @@ impl fmt::Display for OneLine<'_> {
         let middle = start_of(LINE_CHARACTERS_MAX)
             .and_then(|_| start_of(LINE_CHARACTERS_MAX - END_CHARACTERS).zip(end_of(END_CHARACTERS)));
         match middle {
-            None => Printable(self.0).fmt(f),
+            None => write!(f, "{}", Printable(self.0)),
             Some((from, to)) => write!(
                 f,
                 "{} [{} bytes] {}",

@@ -165,7 +165,7 @@ fn output_that_cannot_be_written_is_no_panic() {
         &["replay", "t.csv", "--strategy", "sync", "--repeats", "1"],
     ];
     let run = |arguments: &[&str], out: Stdio, err: Stdio| {
-        let mut command = Command::new(assert_cmd::cargo::cargo_bin("poolbench"));
+        let mut command = Command::new(env!("CARGO_BIN_EXE_poolbench"));
         command
             .args(arguments)
             .current_dir(desk.path())
@@ -199,4 +199,24 @@ fn output_that_cannot_be_written_is_no_panic() {
     ] {
         assert_eq!(run(&arguments, gone(), gone()).status.code(), Some(3), "{arguments:?}");
     }
+}
+
+#[test]
+fn ids_that_share_no_axis_make_no_grid() {
+    let desk = Desk::new();
+    plant(&desk, "old", |(manifest, launches)| {
+        let mut ids: Vec<String> = (0..2000).map(|n| format!("g/f{n}/v{n}")).collect();
+        ids.sort();
+        for launch in launches {
+            let sample = json!({"iters": [1], "times_ns": [100]});
+            launch["samples"] = ids.iter().map(|id| (id.clone(), sample.clone())).collect();
+        }
+        manifest["benchmarks"] = json!(ids);
+    });
+    let ran = desk.poolbench(&["report", "old", "--out", "page.html"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let page = fs::read_to_string(desk.path().join("page.html")).expect("it was written");
+    // Four million cells would be 40 MB at least; a row for each benchmark is there all the same.
+    assert!(page.len() < 10_000_000, "{} bytes", page.len());
+    assert!(page.contains("f1999"), "a benchmark of a dropped grid is still listed");
 }
