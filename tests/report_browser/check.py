@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 
-DEADLINE_S = 400
+DEADLINE_S = 900
 SLICE_PX = 1400
 
 
