@@ -21,9 +21,9 @@ const ORDER_SEED: u64 = 0xc4a5e;
 /// One reading, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Reading {
-    /// Of [`SYSTEM_CALLS`] system calls.
+    /// Of 300 system calls.
     pub syscall_ns: f64,
-    /// Of [`STEPS`] dependent loads.
+    /// Of 5,000 dependent loads.
     pub memory_ns: f64,
 }
 

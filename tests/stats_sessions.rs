@@ -59,14 +59,29 @@ fn several_sessions_a_side_raise_no_alarm() {
         .collect();
     assert_rarely_alarming(&tallies);
     assert!(tallies.iter().all(|tally| tally.suspected.hits == 0));
-    // An established common shift ends in exit code 1 too: as rare, except where sessions jump up
-    // or down by 15 % and the probe notices nothing (Wild), which two sessions a side cannot see
-    // through (13 % of suites at 2 × 24).
-    let established: usize = tallies.iter().map(|tally| tally.established.hits).sum();
+    // An established common shift ends in exit code 1 too, and is as rare. Two sessions a side never
+    // have one: where sessions jump up or down by 15 % and the probe notices nothing (Wild), they
+    // would in 13 % of suites.
+    let (two, four) = tallies.split_at(SHIFTS.len());
+    assert!(two.iter().all(|tally| tally.established.hits == 0));
+    let established: usize = four.iter().map(|tally| tally.established.hits).sum();
+    assert!(established * 20 <= four.len() * suites(20), "{established} established");
+}
+
+#[test]
+fn three_sessions_a_side_establish_a_common_shift() {
+    let common = |common, shift| Scenario {
+        common,
+        ..scenario(3, 16, shift)
+    };
+    let unchanged = common(0.0, SHIFTS[3]).run();
     assert!(
-        established * 40 <= tallies.len() * suites(20),
-        "{established} established"
+        unchanged.established.hits * 5 <= unchanged.established.trials,
+        "{unchanged:?}"
     );
+    // The probe must be still, so sessions that move it are no case.
+    let slower = common(0.10, (SessionShift::Narrow, true)).run();
+    assert!(slower.established.hits * 10 >= 8 * slower.established.trials);
 }
 
 #[test]

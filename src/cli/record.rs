@@ -45,7 +45,7 @@ pub(super) struct Arguments {
     /// Samples of each benchmark in each launch; 10 by default, and at least.
     #[arg(long, value_name = "N")]
     sample_size: Option<u64>,
-    /// Visits to each host-bound benchmark in each launch, seconds apart; 3 by default.
+    /// Visits to each host-bound benchmark in each launch, seconds apart; 1 by default.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
     visits: Option<u32>,
     /// What one loop may take, in seconds; 0.1 by default. Slower cases are skipped.

@@ -8,7 +8,7 @@ use crate::baseline::{BaselineName, Settings};
 /// Launches of a recording where the user says nothing else.
 pub const LAUNCHES: u64 = 24;
 /// Visits to each host-bound benchmark in each launch where the user says nothing else.
-const VISITS: u32 = 3;
+const VISITS: u32 = 1;
 /// Criterion takes no fewer.
 const SAMPLE_SIZE_MIN: u64 = 10;
 

@@ -2,11 +2,12 @@
 
 use super::adjustment::ProbeSlope;
 use super::benchmark_id::BenchmarkId;
-use super::common_shift::{CommonShift, Correction, common_estimate, describe, moved_apart};
+use super::common_shift::{CommonShift, Correction, Uncertainty, common_estimate, describe, moved_apart};
 use super::effect::Effect;
 use super::finding::{Direction, Finding, Member, Renaming, findings, renamings};
+use super::launch_levels::{HostWeather, LaunchLevels};
 use super::launch_table::{LaunchTable, Row, SessionIndex};
-use super::matched::{Aligned, Class, Matched, SessionLayout};
+use super::matched::{Aligned, Class, Matched, Prepared, SessionLayout};
 use super::multiple_testing::q_values;
 use super::noisy_host::SlowShare;
 use super::null_distribution::{NullDistributions, minimum_launches};
@@ -14,7 +15,7 @@ use super::options::{Options, SessionSpread};
 use super::rank_test::Bounds;
 use super::sessions::{About, SessionVariances, sessions_needed, spread_between};
 use super::side::Side;
-use super::verdict::{Between, Judged, Suite, Verdict, decide, judge};
+use super::verdict::{Between, Common, Judged, Suite, Verdict, decide, judge};
 use super::warning::Warning;
 
 /// Spread between sessions of host-bound benchmarks, used only to say how many sessions would
@@ -86,6 +87,9 @@ pub struct Comparison {
     pub summary: Summary,
     /// The common shift of the host-bound benchmarks, where ten or more are compared.
     pub common_shift: Option<CommonShift>,
+    /// What the host-bound launches had in common, taken out of their values; where ten or more
+    /// host-bound benchmarks are compared.
+    pub host_weather: Option<HostWeather>,
     /// Labels whose benchmarks moved together.
     pub findings: Vec<Finding>,
     /// Labels that seem to have been renamed.
@@ -121,7 +125,7 @@ pub fn session_spread(base: &Side, new: &Side) -> SessionSpread {
     let mut sessions = SessionIndex::default();
     let base = LaunchTable::new(base, &mut sessions);
     let new = LaunchTable::new(new, &mut sessions);
-    spread_between(&match_rows(&base, &new, 0.05, &mut NullDistributions::default()))
+    spread_between(&match_rows(&base, &new, 0.05, &mut NullDistributions::default()).0)
 }
 
 pub(super) fn compare_tables(
@@ -132,8 +136,8 @@ pub(super) fn compare_tables(
 ) -> Comparison {
     let count = matching(base, new).count();
     let lone_alpha = options.false_discovery_rate() / count.max(1) as f64;
-    let matched = match_rows(base, new, lone_alpha, nulls);
-    let (judged, common_shift) = judge_all(&matched, lone_alpha, options, nulls);
+    let (matched, levels) = match_rows(base, new, lone_alpha, nulls);
+    let (judged, common_shift) = judge_all(&matched, levels.as_ref(), lone_alpha, options, nulls);
     let slow_share = SlowShare::of(&matched);
     let measured = decide_all(&matched, &judged, slow_share, options);
     let benchmarks = list(base, new, measured);
@@ -148,6 +152,7 @@ pub(super) fn compare_tables(
     let mut comparison = Comparison {
         summary: summarise(&benchmarks),
         common_shift,
+        host_weather: levels.map(|levels| levels.weather),
         findings: findings(&members),
         renamings: renamings(&of(&Verdict::Missing), &of(&Verdict::New)),
         slow_share,
@@ -168,39 +173,54 @@ fn matching<'a>(
         .filter_map(move |(id, row)| Some((id, Some(row).filter(valid)?, new.rows.get(id).filter(valid)?)))
 }
 
-fn match_rows(base: &LaunchTable, new: &LaunchTable, lone_alpha: f64, nulls: &mut NullDistributions) -> Vec<Matched> {
+fn match_rows(
+    base: &LaunchTable,
+    new: &LaunchTable,
+    lone_alpha: f64,
+    nulls: &mut NullDistributions,
+) -> (Vec<Matched>, Option<LaunchLevels>) {
     let aligned: Vec<Aligned> = matching(base, new)
         .map(|(id, base, new)| Aligned::new(id, base, new))
         .collect();
     let pool = Aligned::pool(&aligned);
-    let judge = |aligned| Matched::new(aligned, pool, lone_alpha, nulls);
-    aligned.into_iter().filter_map(judge).collect()
+    let prepared: Vec<Prepared> = aligned
+        .into_iter()
+        .map(|aligned| Prepared::new(aligned, pool))
+        .collect();
+    let levels = Prepared::levels(&prepared);
+    let estimate = |prepared| Matched::new(prepared, levels.as_ref(), lone_alpha, nulls);
+    let matched = prepared.into_iter().filter_map(estimate).collect();
+    (matched, levels)
 }
 
 /// Judges every benchmark, with the common shift taken out unless the benchmarks moved apart.
 fn judge_all(
     matched: &[Matched],
+    levels: Option<&LaunchLevels>,
     lone_alpha: f64,
     options: &Options,
     nulls: &mut NullDistributions,
 ) -> (Vec<Judged>, Option<CommonShift>) {
     let lone_z = normal_quantile(1.0 - lone_alpha / 2.0);
     let variances = SessionVariances::measure(matched, nulls);
+    let pairs = &variances.host_bound_pairs;
+    let uncertainty = levels.and_then(|levels| Uncertainty::of(levels, matched, pairs, nulls));
+    let reliability = levels.map_or(0.0, |levels| levels.weather.reliability);
+    // Not widened for launches that are alike in a row, as no interval of one benchmark is.
+    let weather = uncertainty.map_or(0.0, |uncertainty| reliability * uncertainty.independent);
     let judge_with = |common: Option<f64>| -> Vec<Judged> {
         let one = |(index, benchmark): (usize, &Matched)| {
-            let common = common.filter(|_| benchmark.class == Class::HostBound);
+            let shift = common.filter(|_| benchmark.class == Class::HostBound);
             let total = variances.of(index, benchmark, options, About::Everything);
-            let own = match common {
+            let own = match shift {
                 Some(_) => variances.of(index, benchmark, options, About::ItsOwn),
                 None => total,
             };
-            judge(
-                benchmark,
-                common.unwrap_or(0.0),
-                Between { own, total },
-                lone_z,
-                options,
-            )
+            let common = Common {
+                shift,
+                weather: if benchmark.freed { weather } else { 0.0 },
+            };
+            judge(benchmark, common, Between { own, total }, lone_z, options)
         };
         matched.iter().enumerate().map(one).collect()
     };
@@ -214,8 +234,7 @@ fn judge_all(
     } else {
         (corrected, Correction::Applied)
     };
-    let pairs = &variances.host_bound_pairs;
-    let shift = describe(matched, common, correction, pairs, options, nulls);
+    let shift = describe(matched, common, correction, uncertainty, options, nulls);
     (judged, Some(shift))
 }
 

@@ -91,8 +91,8 @@ fn row(benchmark: &Benchmark, launches: &HashMap<&LaunchKey, u32>, sessions: &[u
         LaunchValue {
             session: sessions[index as usize],
             launch: index,
-            value: launch.sample.fast_log_mean(),
-            probe: launch.probe.as_ref().map(super::sample::Sample::fast_log_mean),
+            value: launch.level.value,
+            probe: launch.level.probe,
             median_ns: launch.sample.median_ns(),
         }
     });

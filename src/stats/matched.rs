@@ -2,10 +2,11 @@
 
 use super::adjustment::{ProbeSlope, SlopePool, adjust, fit_slope};
 use super::benchmark_id::BenchmarkId;
+use super::launch_levels::LaunchLevels;
 use super::launch_table::{LaunchValue, Row};
 use super::null_distribution::{NullDistributions, Scores};
 use super::order::{lower_half_mean, mean, median};
-use super::rank_test::{Bounds, Inversion, RankTest};
+use super::rank_test::{Bounds, INTERVAL_LAUNCHES, Inversion, RankTest};
 
 /// The normal quantile that turns a 95 % interval's half-width into a standard error.
 pub(super) const Z95: f64 = 1.959_963_984_540_054;
@@ -22,6 +23,11 @@ const MIXED_SPREAD: f64 = 0.006;
 /// 97 instead of 94 % and 99 instead of 100 % on the host-probe recordings (free, pinned), at the
 /// same false alarms. All launches (86 %, 95 %, 99 %) would trust the slow ones for little.
 const ADJUSTED_SCORES: Scores = Scores::LowerThreeQuarters;
+
+/// Launches a side from which the launches' common weather is taken out. With fewer no single change
+/// can be declared, and what the weather's error adds to an interval makes it too wide (99 % coverage
+/// at six launches without probes).
+const FREED_LAUNCHES: usize = 8;
 
 /// What paces a benchmark, as far as the numbers say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -85,6 +91,8 @@ pub(super) struct Matched {
     pub base: Vec<LaunchValue>,
     pub new: Vec<LaunchValue>,
     pub slope: Option<ProbeSlope>,
+    /// The launches' common weather was taken out of the launch values.
+    pub freed: bool,
     /// Probes are there, but not on every launch.
     pub probes_incomplete: bool,
     /// Standard error that the slope's uncertainty adds to the difference.
@@ -169,42 +177,93 @@ impl Aligned {
     }
 }
 
+/// A benchmark with valid numbers on both sides, the host's speed taken out.
+#[derive(Debug, Clone)]
+pub(super) struct Prepared {
+    aligned: Aligned,
+    slope: Option<ProbeSlope>,
+    slope_error: f64,
+    /// Launch values to be tested; the aligned ones are as recorded.
+    base: Vec<LaunchValue>,
+    new: Vec<LaunchValue>,
+}
+
+impl Prepared {
+    /// Returns the benchmark, adjusted by its slope as the others inform it.
+    pub fn new(aligned: Aligned, pool: Option<SlopePool>) -> Self {
+        let slope = aligned.slope(pool);
+        let (base, new, slope_error) = match slope {
+            Some(slope) => {
+                let adjusted = adjust(&aligned.base, &aligned.new, slope);
+                (adjusted.base, adjusted.new, adjusted.standard_error)
+            }
+            None => (aligned.base.clone(), aligned.new.clone(), 0.0),
+        };
+        Self {
+            aligned,
+            slope,
+            slope_error,
+            base,
+            new,
+        }
+    }
+
+    fn is_host_bound(&self) -> bool {
+        self.aligned.host_bound == Some(true) && self.base.len().min(self.new.len()) >= INTERVAL_LAUNCHES
+    }
+
+    /// Returns the launch levels over the host-bound benchmarks with four launches a side.
+    pub fn levels(prepared: &[Self]) -> Option<LaunchLevels> {
+        let host_bound = prepared.iter().filter(|prepared| prepared.is_host_bound());
+        let sides: Vec<(&[LaunchValue], &[LaunchValue])> = host_bound.map(|p| (&*p.base, &*p.new)).collect();
+        LaunchLevels::of(&sides)
+    }
+}
+
 impl Matched {
     /// Returns the benchmark's estimates, or `None` where a side has no launch.
     pub fn new(
-        aligned: Aligned,
-        pool: Option<SlopePool>,
+        prepared: Prepared,
+        levels: Option<&LaunchLevels>,
         lone_alpha: f64,
         nulls: &mut NullDistributions,
     ) -> Option<Self> {
-        let slope = aligned.slope(pool);
-        let Aligned {
-            id,
-            host_bound,
-            layout,
+        let launches = prepared.base.len().min(prepared.new.len());
+        let levels = levels.filter(|_| prepared.is_host_bound() && launches >= FREED_LAUNCHES);
+        let Prepared {
+            aligned,
+            slope,
+            slope_error,
             mut base,
             mut new,
-            median_ratio,
-            ..
-        } = aligned;
-        let probes = base.iter().chain(&new).filter(|launch| launch.probe.is_some()).count();
-        let raw_test = RankTest::new(plain(&base), plain(&new), Scores::LowerHalf, nulls)?;
+        } = prepared;
+        let launches = || aligned.base.iter().chain(&aligned.new);
+        let probes = launches().filter(|launch| launch.probe.is_some()).count();
+        let probes_incomplete = probes > 0 && probes < launches().count();
+        let raw_test = RankTest::new(plain(&aligned.base), plain(&aligned.new), Scores::LowerHalf, nulls)?;
         let mut inversion = raw_test.invert();
         let raw = LaunchShift::of(&inversion);
-        let (mut shift, mut test, mut slope_error) = (raw, raw_test, 0.0);
-        if let Some(slope) = slope {
-            let adjusted = adjust(&base, &new, slope);
-            (base, new, slope_error) = (adjusted.base, adjusted.new, adjusted.standard_error);
-            test = RankTest::new(plain(&base), plain(&new), ADJUSTED_SCORES, nulls)?;
+        let (mut shift, mut test) = (raw, raw_test);
+        if let Some(levels) = levels {
+            levels.take_out(&mut base, &mut new);
+        }
+        if slope.is_some() || levels.is_some() {
+            let scores = if slope.is_some() {
+                ADJUSTED_SCORES
+            } else {
+                Scores::LowerHalf
+            };
+            test = RankTest::new(plain(&base), plain(&new), scores, nulls)?;
             inversion = test.invert();
             shift = LaunchShift::of(&inversion);
         }
         Some(Self {
-            id,
-            class: classify(host_bound, &base, &new),
-            layout,
+            id: aligned.id,
+            class: classify(aligned.host_bound, &base, &new),
+            layout: aligned.layout,
             interval_lone: inversion.interval(lone_alpha),
-            probes_incomplete: probes > 0 && probes < base.len() + new.len(),
+            probes_incomplete,
+            freed: levels.is_some(),
             base,
             new,
             slope,
@@ -212,7 +271,7 @@ impl Matched {
             raw,
             shift,
             test,
-            median_ratio,
+            median_ratio: aligned.median_ratio,
         })
     }
 

@@ -15,6 +15,7 @@ mod comparison;
 mod effect;
 mod finding;
 mod in_process;
+mod launch_levels;
 mod launch_table;
 mod matched;
 mod median;
@@ -41,6 +42,7 @@ pub use comparison::{BenchmarkComparison, Comparison, Measured, Summary, compare
 pub use effect::{Effect, Interval};
 pub use finding::{Direction, Finding, Renaming};
 pub use in_process::{ProcessTime, in_process_effect};
+pub use launch_levels::HostWeather;
 pub use matched::{Class, SessionLayout};
 pub use median::Median;
 pub use multiple_testing::q_values;

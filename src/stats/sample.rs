@@ -96,7 +96,7 @@ impl Sample {
         &self.0
     }
 
-    /// Returns the launch value: the mean logarithm of the fastest quarter, ⌈n/4⌉ times. *Unit* ln ns.
+    /// Returns the mean logarithm of the fastest quarter, ⌈n/4⌉ times. *Unit* ln ns.
     ///
     /// The slow samples of a launch are the host's weather, so only the fast ones speak.
     /// The mean of the fastest quarter replaces the lower quartile of the written procedure: on the
@@ -106,8 +106,7 @@ impl Sample {
     /// interleaved recording without probes 66 against 65 %.
     #[must_use]
     pub fn fast_log_mean(&self) -> f64 {
-        let fast = &self.0[..self.0.len().div_ceil(4)];
-        fast.iter().map(|time| time.ln()).sum::<f64>() / fast.len() as f64
+        fast_log_mean_of_sorted(&self.0)
     }
 
     /// Returns the median. *Unit* ns per iteration.
@@ -123,6 +122,29 @@ impl Sample {
     pub fn scaled(&self, factor: f64) -> Result<Self, InvalidSample> {
         Self::new(self.0.iter().map(|time| time * factor).collect())
     }
+}
+
+fn fast_log_mean_of_sorted(sorted: &[f64]) -> f64 {
+    let fast = &sorted[..sorted.len().div_ceil(4)];
+    fast.iter().map(|time| time.ln()).sum::<f64>() / fast.len() as f64
+}
+
+/// Samples of one moment.
+///
+/// A launch that comes back to a case several times is the better for it only when the moments are
+/// averaged: the fastest quarter of them all is one moment's, the fastest. Simulated, three visits of
+/// ten samples find +5 % of host-bound cases in 80 % instead of 67 % (24 launches, a case's own
+/// spread of 4 %, one visit: 47 %). Blocks of five change nothing on the interleaved H200 launches
+/// and find 88 instead of 93 % on a host-probe recording.
+const BLOCK: usize = 10;
+
+/// Returns the mean over blocks of consecutive times of each block's [`Sample::fast_log_mean`].
+/// *Shape* `[n]`, n ≥ 1, in recorded order, all above zero. *Unit* ln ns.
+pub(super) fn blockwise_fast_log_mean(times_ns: &[f64]) -> f64 {
+    let blocks = times_ns
+        .chunks(BLOCK)
+        .map(|block| fast_log_mean_of_sorted(&super::order::sorted(block.to_vec())));
+    super::order::mean(&blocks.collect::<Vec<_>>())
 }
 
 fn check_positive(index: usize, value: f64) -> Result<(), InvalidSample> {

@@ -73,8 +73,12 @@ impl fmt::Display for Warning {
             Self::PartlySharedSessions => {
                 f.write_str("the sides share some sessions, but not all: treated as different sessions")
             }
-            Self::MovedApart => f.write_str("the host-bound benchmarks moved apart: no common shift is taken out"),
-            Self::CommonShift => f.write_str("the host-bound benchmarks moved together"),
+            Self::MovedApart => {
+                f.write_str("the host-bound benchmarks moved by different amounts: no common shift is taken out")
+            }
+            Self::CommonShift => {
+                f.write_str("the host-bound benchmarks moved, as a whole, by more than the minimum effect")
+            }
             Self::NoisyHost => f.write_str(
                 "more than half of the host-bound launches were slow: \
                  host-bound and mixed benchmarks have no verdict",

@@ -1,6 +1,9 @@
 //! A bench executable: opens the device, hands cases to Criterion, and reports what they found.
 
+mod error;
 mod recorder;
+
+pub use error::SuiteError;
 
 use crate::api_summary;
 use crate::baseline::criterion_home;
@@ -18,7 +21,6 @@ use std::panic::{self, AssertUnwindSafe};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime};
-use thiserror::Error;
 
 /// The exit code of inputs that cannot be read and of a device that failed.
 const EXIT_FAILED: u8 = 3;
@@ -27,61 +29,6 @@ const ORDER_SEED_VARIABLE: &str = "POOLBENCH_ORDER_SEED";
 
 /// Asks for the driver calls of each measured case, in a pass after its measurement.
 const API_SUMMARY_VARIABLE: &str = "POOLBENCH_API_SUMMARY";
-
-/// Why a suite ends early. One line each.
-#[derive(Debug, Error)]
-pub enum SuiteError {
-    /// The device cannot be used.
-    #[error(transparent)]
-    Open(#[from] crate::cuda::OpenError),
-    /// A case failed.
-    #[error("{id}: {failure}")]
-    Case {
-        /// The case.
-        id: BenchmarkId,
-        /// What happened.
-        failure: Failure,
-    },
-    /// The device's context cannot be given back.
-    #[error("cannot release the device: {0}")]
-    Release(crate::cuda::Error),
-    /// Two cases share an id, or an id is not one that Criterion keeps.
-    #[error("{0}")]
-    Id(String),
-    /// A variable of the environment is wrong.
-    #[error("{ORDER_SEED_VARIABLE}={0} is not a whole number")]
-    OrderSeed(String),
-    /// A variable of the environment is wrong.
-    #[error("{API_SUMMARY_VARIABLE}={0} is neither 0 nor 1")]
-    ApiSummary(String),
-    /// The kernels cannot be unloaded: something has failed on the device unseen.
-    #[error("after the last case: {0}")]
-    Unload(crate::cuda::Error),
-    /// The request of `poolbench record` cannot be read.
-    #[error("{}: is no request of `poolbench record`: {reason}", path.display())]
-    RecordRequest {
-        /// Where it should be.
-        path: PathBuf,
-        /// What is wrong.
-        reason: String,
-    },
-    /// The thread cannot be pinned.
-    #[error("cannot pin to processor {processor}: {error}")]
-    Pin {
-        /// Which.
-        processor: usize,
-        /// The operating system's words.
-        error: std::io::Error,
-    },
-    /// The record of the run cannot be written.
-    #[error("cannot write {}: {error}", path.display())]
-    Record {
-        /// Where to.
-        path: PathBuf,
-        /// Why not.
-        error: std::io::Error,
-    },
-}
 
 /// What a case brought.
 #[derive(Clone, Debug)]
@@ -342,26 +289,41 @@ impl Suite {
         let (Some(workload), Some(device)) = (prepared, device) else {
             return Ok(None);
         };
-        if self.kernels.is_none() && case.kernel_work().is_some() {
-            let shared = Kernels::shared();
-            self.kernels = Some(shared.map_err(|error| self.fail(id, error.into(), started))?);
-        }
-        let observation = measure::finish(workload, device)
-            .and_then(|observation| self.print_api_summary(id, case, device).map(|()| observation))
-            .and_then(|observation| all_released().map(|()| observation))
+        let observation = self
+            .finish(id, case, workload, device, started)
             .map_err(|failure| self.fail(id, failure, started))?;
-        self.record.add(id, observation);
-        if let Some(recorder) = &mut self.recorder {
-            let saved = criterion_home::sample_since(&self.home, id, started);
-            let added = recorder.add(id, case, saved, observation);
-            added.map_err(|error| self.fail(id, error.into(), started))?;
-        }
         let median_ns = criterion_home::median_ns_since(&self.home, id, started);
         Ok(Some(Outcome {
             id: id.clone(),
             median_ns,
             observation,
         }))
+    }
+
+    /// Closes a case that was measured, and keeps what it showed.
+    fn finish(
+        &mut self,
+        id: &BenchmarkId,
+        case: &dyn Case,
+        workload: Box<dyn Workload>,
+        device: &Device,
+        started: SystemTime,
+    ) -> Result<Observation, Failure> {
+        let wanted = self.kernels.is_none() && case.kernel_work().is_some();
+        // While the workload still has them.
+        let kernels = wanted.then(Kernels::shared);
+        let observation = measure::finish(workload, device)?;
+        if let Some(kernels) = kernels {
+            self.kernels = Some(kernels?);
+        }
+        self.print_api_summary(id, case, device)?;
+        all_released()?;
+        self.record.add(id, observation);
+        if let Some(recorder) = &mut self.recorder {
+            let saved = criterion_home::sample_since(&self.home, id, started);
+            recorder.add(id, case, saved, observation)?;
+        }
+        Ok(observation)
     }
 
     /// Prints the driver calls of one loop of the case, where that was asked for.

@@ -6,7 +6,7 @@ use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 
 use super::tally::{Tally, Truth};
-use super::{Case, Kind, Recording, normal, record, seeded, suite};
+use super::{Case, Kind, Model, Recording, normal, record, seeded, suite};
 
 /// How sessions shift the cases.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -34,6 +34,11 @@ pub struct Scenario {
     /// Mean share of slow samples on each side.
     pub slow: (f64, f64),
     pub probes: bool,
+    /// Moments of a launch at which each case is sampled.
+    pub visits: usize,
+    pub model: Model,
+    /// Change of three quarters of the host-bound cases, which the others do not share.
+    pub most: f64,
     /// No weather that lasts from launch to launch.
     pub independent: bool,
     pub shift: SessionShift,
@@ -53,6 +58,9 @@ impl Scenario {
             sessions: 0,
             slow: (0.25, 0.25),
             probes: false,
+            visits: 1,
+            model: Model::Procedure,
+            most: 0.0,
             independent: false,
             shift: SessionShift::None,
             changed: false,
@@ -73,11 +81,13 @@ impl Scenario {
     }
 
     fn add_suite(&self, tally: &mut Tally, random: &mut StdRng) {
-        let cases = suite(random);
+        let cases = suite(self.model, random);
         let effects = if self.changed {
             changes(&cases, random)
-        } else {
+        } else if self.most == 0.0 {
             vec![0.0; cases.len()]
+        } else {
+            most(&cases, self.most, random)
         };
         let shifts: Vec<f64> = cases
             .iter()
@@ -93,6 +103,7 @@ impl Scenario {
                 let name = format!("{}{session}", if self.sessions == 0 { "" } else { letter });
                 let mut recording = Recording::new(&name, launches, slow);
                 recording.probes = self.probes;
+                recording.visits = self.visits;
                 recording.independent = self.independent;
                 recording.first_order = if letter == "b" { 1000 } else { 0 };
                 (recording.session_shifts, recording.probe_shift) = self.session_shifts(&cases, random);
@@ -157,6 +168,16 @@ fn changes(cases: &[Case], random: &mut StdRng) -> Vec<f64> {
         for &index in indices {
             effects[index] = ratio.ln();
         }
+    }
+    effects
+}
+
+fn most(cases: &[Case], effect: f64, random: &mut StdRng) -> Vec<f64> {
+    let mut host_bound: Vec<usize> = (0..cases.len()).filter(|&i| cases[i].kind.is_host_bound()).collect();
+    host_bound.shuffle(random);
+    let mut effects = vec![0.0; cases.len()];
+    for &index in &host_bound[..host_bound.len() * 3 / 4] {
+        effects[index] = effect;
     }
     effects
 }

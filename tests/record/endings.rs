@@ -294,7 +294,8 @@ fn a_recording_that_is_killed_at_any_moment_loses_at_most_the_launch_in_flight()
     let (mut child, _rest) = started(place.record(&SIX), "recording host");
     let begun = Instant::now();
     assert!(child.wait().expect("it ends").success());
-    let measuring = begun.elapsed();
+    // A busy machine must not make the test wait for what is long over.
+    let measuring = begun.elapsed().min(Duration::from_secs(2));
     let mut rng = StdRng::seed_from_u64(4);
     let (mut killed, mut finished, mut lost) = (0, 0, 0);
     while killed < kills {

@@ -254,14 +254,14 @@ fn common_shift_line(shift: &CommonShift, options: &Options) -> String {
     };
     let correction = match shift.correction {
         Correction::Applied => "taken out of the single verdicts",
-        Correction::MovedApart => "not taken out, since they moved apart",
+        Correction::MovedApart => "not taken out, since they moved by different amounts",
     };
     let probe = shift
         .probe_shift
         .map(|probe| format!("; the host-speed probe moved by {}", change(probe.ratio)))
         .unwrap_or_default();
     format!(
-        "the {} host-bound benchmarks moved together by {}: {standing}; {correction}{probe}",
+        "the {} host-bound benchmarks moved by {} in the middle: {standing}; {correction}{probe}",
         shift.benchmarks,
         change_with_interval(&shift.effect)
     )

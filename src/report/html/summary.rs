@@ -99,7 +99,7 @@ fn common_shift(shift: &CommonShift) -> Markup {
     });
     let treated = match shift.correction {
         Correction::Applied => "It is taken out of the single verdicts.",
-        Correction::MovedApart => "They moved apart, so nothing is taken out of the single verdicts.",
+        Correction::MovedApart => "They moved by different amounts, so nothing is taken out of the single verdicts.",
     };
     let standing = if shift.established {
         "The host's own speed stood still, so this is the driver's doing."
@@ -108,7 +108,7 @@ fn common_shift(shift: &CommonShift) -> Markup {
     };
     html! {
         li.finding {
-            "Common shift: the " (shift.benchmarks) " host-bound benchmarks moved together by "
+            "Common shift: the " (shift.benchmarks) " host-bound benchmarks, in the middle, moved by "
             span class=(class) { (change(shift.effect.ratio)) } (interval.unwrap_or_default()) ". "
             span.quiet { (treated) " " (standing)
                 @if let Some(probe) = shift.probe_shift { " The host-speed probe moved by " (change(probe.ratio)) "." }

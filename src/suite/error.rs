@@ -1,0 +1,62 @@
+//! Why a suite ends early.
+
+use super::{API_SUMMARY_VARIABLE, ORDER_SEED_VARIABLE};
+use crate::case::BenchmarkId;
+use crate::measure::Failure;
+use std::path::PathBuf;
+use thiserror::Error;
+
+/// Why a suite ends early. One line each.
+#[derive(Debug, Error)]
+pub enum SuiteError {
+    /// The device cannot be used.
+    #[error(transparent)]
+    Open(#[from] crate::cuda::OpenError),
+    /// A case failed.
+    #[error("{id}: {failure}")]
+    Case {
+        /// The case.
+        id: BenchmarkId,
+        /// What happened.
+        failure: Failure,
+    },
+    /// The device's context cannot be given back.
+    #[error("cannot release the device: {0}")]
+    Release(crate::cuda::Error),
+    /// Two cases share an id, or an id is not one that Criterion keeps.
+    #[error("{0}")]
+    Id(String),
+    /// A variable of the environment is wrong.
+    #[error("{ORDER_SEED_VARIABLE}={0} is not a whole number")]
+    OrderSeed(String),
+    /// A variable of the environment is wrong.
+    #[error("{API_SUMMARY_VARIABLE}={0} is neither 0 nor 1")]
+    ApiSummary(String),
+    /// The kernels cannot be unloaded: something has failed on the device unseen.
+    #[error("after the last case: {0}")]
+    Unload(crate::cuda::Error),
+    /// The request of `poolbench record` cannot be read.
+    #[error("{}: is no request of `poolbench record`: {reason}", path.display())]
+    RecordRequest {
+        /// Where it should be.
+        path: PathBuf,
+        /// What is wrong.
+        reason: String,
+    },
+    /// The thread cannot be pinned.
+    #[error("cannot pin to processor {processor}: {error}")]
+    Pin {
+        /// Which.
+        processor: usize,
+        /// The operating system's words.
+        error: std::io::Error,
+    },
+    /// The record of the run cannot be written.
+    #[error("cannot write {}: {error}", path.display())]
+    Record {
+        /// Where to.
+        path: PathBuf,
+        /// Why not.
+        error: std::io::Error,
+    },
+}
