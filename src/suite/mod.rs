@@ -149,6 +149,8 @@ impl Suite {
         let rounds = self.recorder.as_ref().map_or(Vec::new(), Recorder::rounds);
         for (pass, round) in rounds.into_iter().enumerate() {
             self.home = home.join(format!("pass-{pass}"));
+            // What another run left there must not be taken for this one's.
+            let _ = std::fs::remove_dir_all(&self.home);
             self.criterion = defaults(self.device.as_ref())
                 .output_directory(&self.home)
                 .configure_from_args();
@@ -290,7 +292,7 @@ impl Suite {
             return Ok(None);
         };
         let observation = self
-            .finish(id, case, workload, device, started)
+            .finish(id, case, workload, device)
             .map_err(|failure| self.fail(id, failure, started))?;
         let median_ns = criterion_home::median_ns_since(&self.home, id, started);
         Ok(Some(Outcome {
@@ -307,7 +309,6 @@ impl Suite {
         case: &dyn Case,
         workload: Box<dyn Workload>,
         device: &Device,
-        started: SystemTime,
     ) -> Result<Observation, Failure> {
         let wanted = self.kernels.is_none() && case.kernel_work().is_some();
         // While the workload still has them.
@@ -320,7 +321,7 @@ impl Suite {
         all_released()?;
         self.record.add(id, observation);
         if let Some(recorder) = &mut self.recorder {
-            let saved = criterion_home::sample_since(&self.home, id, started);
+            let saved = criterion_home::last_sample(&self.home, id);
             recorder.add(id, case, saved, observation)?;
         }
         Ok(observation)
