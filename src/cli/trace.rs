@@ -18,6 +18,7 @@ pub(super) struct Arguments {
     /// An RMM log (CSV), a PyTorch memory snapshot (pickle), an Nsight Systems export (SQLite) or a PyTorch profiler
     /// trace (JSON); all but SQLite may be gzipped. The format is told by the content.
     file: PathBuf,
+    /// How to print it.
     #[arg(long, value_enum, default_value = "text")]
     format: Format,
 }
