@@ -1,6 +1,5 @@
 //! Standard output that nobody reads, or that is full: no command panics, and no line is lost silently.
 
-use assert_cmd::cargo::CommandCargoExt as _;
 use std::fs::File;
 use std::process::{Command, Output, Stdio};
 
@@ -22,8 +21,7 @@ fn each(stdout: impl Fn() -> Stdio, check: impl Fn(&str, Output)) {
         "trace log.csv --format json",
         "replay log.csv --strategy sync --repeats 1",
     ] {
-        let mut command = Command::cargo_bin("poolbench").expect("the binary is built with the tests");
-        let child = command
+        let child = Command::new(env!("CARGO_BIN_EXE_poolbench"))
             .args(arguments.split(' '))
             .current_dir(folder.path())
             .env("POOLBENCH_DEVICE", "host")
