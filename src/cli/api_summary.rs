@@ -1,5 +1,6 @@
 //! `poolbench api-summary`: the driver calls of one case of the scratch loop, set-up apart from the loop.
 
+use super::output::{failed, print};
 use clap::{Args, ValueEnum};
 use poolbench::api_summary;
 use poolbench::case::{Size, Threshold};
@@ -44,15 +45,9 @@ fn named_strategy(name: &str) -> Result<&'static StrategyKind, String> {
 }
 
 pub(super) fn run(arguments: &Arguments) -> ExitCode {
-    match summary(arguments) {
-        Ok(text) => {
-            println!("{text}");
-            ExitCode::SUCCESS
-        }
-        Err(message) => {
-            eprintln!("poolbench: {message}");
-            ExitCode::from(3)
-        }
+    match summary(arguments).and_then(|text| print(&(text + "\n"))) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => failed(&message),
     }
 }
 

@@ -1,5 +1,6 @@
 //! `poolbench bundle`: poolbench and the bench executables in one folder, for a machine without Rust.
 
+use super::output;
 use super::record::{failed, interrupt};
 use poolbench::recording::{Bundle, RecordingError};
 use std::path::PathBuf;
@@ -19,14 +20,17 @@ pub(super) fn run(arguments: &Arguments) -> ExitCode {
     match make(arguments) {
         Ok(count) => {
             let folder = arguments.folder.display();
-            println!(
+            let text = format!(
                 "{folder}: poolbench and {count} bench executables\n\
                  Copy it to the other machine, which needs only its NVIDIA driver, and run there:\n  \
                  {folder}/poolbench doctor\n  \
                  {folder}/poolbench record --executables {folder}\n\
-                 Then copy criterion-baselines/ back."
+                 Then copy criterion-baselines/ back.\n"
             );
-            ExitCode::SUCCESS
+            match output::print(&text) {
+                Ok(()) => ExitCode::SUCCESS,
+                Err(message) => output::failed(&message),
+            }
         }
         Err(error) => failed(&error),
     }

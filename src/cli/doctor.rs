@@ -1,5 +1,6 @@
 //! `poolbench doctor`: what is measured, what is supported, and what would spoil a measurement.
 
+use super::output::{failed, print};
 use poolbench::cuda::{Device, Kernels, MemoryPool};
 use poolbench::environment::{DeviceFacts, Environment, GpuFacts, HostFacts};
 use poolbench::strategy;
@@ -7,30 +8,34 @@ use std::fmt::Write as _;
 use std::process::ExitCode;
 
 pub(super) fn run() -> ExitCode {
-    let device = match Device::from_environment() {
-        Ok(device) => device,
-        Err(error) => {
-            eprintln!("poolbench: {error}");
-            return ExitCode::from(3);
-        }
-    };
+    match examine() {
+        Ok(code) => code,
+        Err(message) => failed(&message),
+    }
+}
+
+fn examine() -> Result<ExitCode, String> {
+    let device = Device::from_environment().map_err(|error| error.to_string())?;
     let environment = Environment::of(&device);
-    println!("poolbench: {device}");
-    print!("{}", facts(&environment));
+    // Before the probe: should the device hang in it, what it is has been said.
+    print(&format!("poolbench: {device}\n{}", facts(&environment)))?;
     let failures = probe(&device);
     let doubts = doubts(&environment);
-    for line in failures.iter().chain(&doubts) {
-        println!("! {line}");
+    let mut found: String = failures
+        .iter()
+        .chain(&doubts)
+        .map(|line| format!("! {line}\n"))
+        .collect();
+    if found.is_empty() {
+        found.push_str("Nothing would spoil a measurement.\n");
     }
-    if failures.is_empty() && doubts.is_empty() {
-        println!("Nothing would spoil a measurement.");
-    }
+    print(&found)?;
     // Without pools the other strategies can still be measured; without kernels nothing can.
-    if failures.is_empty() {
+    Ok(if failures.is_empty() {
         ExitCode::SUCCESS
     } else {
         ExitCode::from(3)
-    }
+    })
 }
 
 fn facts(environment: &Environment) -> String {

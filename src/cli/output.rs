@@ -9,14 +9,19 @@ use std::process::ExitCode;
 /// Prints a failure as one line, with whatever the inputs put into it made harmless, and returns exit
 /// code 3.
 pub(super) fn failed(message: &impl ToString) -> ExitCode {
-    eprintln!("poolbench: {}", Printable(&message.to_string()));
+    say(message);
     ExitCode::from(3)
 }
 
 /// Prints wrong usage as one line and returns exit code 2.
 pub(super) fn wrong_usage(message: &impl ToString) -> ExitCode {
-    eprintln!("poolbench: {}", Printable(&message.to_string()));
+    say(message);
     ExitCode::from(2)
+}
+
+/// Says something in a line on standard error. Where that cannot be written, the exit code must do.
+pub(super) fn say(message: &impl ToString) {
+    let _ = writeln!(io::stderr(), "poolbench: {}", Printable(&message.to_string()));
 }
 
 /// Prints a result. A reader that has seen enough, as `head`, is no failure.

@@ -4,6 +4,7 @@ use clap::Args;
 use poolbench::recording::{
     self, Intent, Interrupt, LAUNCHES, Options, Progress, RecordingError, Source, Summary, Treatment,
 };
+use poolbench::report::Printable;
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -154,7 +155,8 @@ pub(super) fn run(arguments: &Arguments) -> ExitCode {
 /// Says why it failed, the executable's own words first.
 pub(super) fn failed(error: &RecordingError) -> ExitCode {
     let output = error.output().unwrap_or_default();
-    let _ = writeln!(std::io::stderr(), "{output}poolbench: {error}");
+    let message = error.to_string();
+    let _ = writeln!(std::io::stderr(), "{output}poolbench: {}", Printable(&message));
     ExitCode::from(error.exit_code())
 }
 

@@ -1,5 +1,6 @@
 //! `poolbench replay`: an allocation trace under every strategy and threshold, and what to use.
 
+use super::output::{failed, print, say};
 use clap::{Args, ValueEnum};
 use poolbench::cuda::Device;
 use poolbench::replay::{
@@ -125,15 +126,9 @@ fn process_and_device(text: &str) -> Result<(u32, u32), String> {
 }
 
 pub(super) fn run(arguments: &Arguments) -> ExitCode {
-    match report(arguments) {
-        Ok(text) => {
-            print!("{text}");
-            ExitCode::SUCCESS
-        }
-        Err(message) => {
-            eprintln!("poolbench: {message}");
-            ExitCode::from(3)
-        }
+    match report(arguments).and_then(|text| print(&text)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => failed(&message),
     }
 }
 
@@ -149,8 +144,8 @@ fn report(arguments: &Arguments) -> Result<String, String> {
             .map_err(|message| format!("{name}: {message}"));
     }
     let device = Device::from_environment().map_err(|error| error.to_string())?;
-    let replayed = replay(&device, &trace, &settings, &mut |step| eprintln!("poolbench: {step}"))
-        .map_err(|error| format!("{name}: {error}"))?;
+    let replayed =
+        replay(&device, &trace, &settings, &mut |step| say(&step)).map_err(|error| format!("{name}: {error}"))?;
     let subject = Subject {
         device: &device.to_string(),
         is_host: device.is_host(),

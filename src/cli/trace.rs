@@ -1,5 +1,6 @@
 //! `poolbench trace`: what an allocation trace holds.
 
+use super::output::{failed, print};
 use clap::ValueEnum;
 use poolbench::trace;
 use std::path::PathBuf;
@@ -17,27 +18,25 @@ pub(super) struct Arguments {
     /// An RMM log (CSV), a PyTorch memory snapshot (pickle), an Nsight Systems export (SQLite) or a PyTorch profiler
     /// trace (JSON); all but SQLite may be gzipped. The format is told by the content.
     file: PathBuf,
+    /// How to print it.
     #[arg(long, value_enum, default_value = "text")]
     format: Format,
 }
 
 pub(super) fn run(arguments: &Arguments) -> ExitCode {
-    let summary = match trace::read(&arguments.file) {
-        Ok(trace) => trace.summary(),
-        Err(error) => {
-            eprintln!("poolbench: {error}");
-            return ExitCode::from(3);
-        }
-    };
-    match arguments.format {
-        Format::Text => print!("{}", trace::text(&summary)),
-        Format::Json => match serde_json::to_string_pretty(&summary) {
-            Ok(json) => println!("{json}"),
-            Err(error) => {
-                eprintln!("poolbench: {error}");
-                return ExitCode::from(3);
-            }
-        },
+    match text(arguments).and_then(|text| print(&text)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => failed(&message),
     }
-    ExitCode::SUCCESS
+}
+
+fn text(arguments: &Arguments) -> Result<String, String> {
+    let trace = trace::read(&arguments.file).map_err(|error| error.to_string())?;
+    let summary = trace.summary();
+    match arguments.format {
+        Format::Text => Ok(trace::text(&summary)),
+        Format::Json => serde_json::to_string_pretty(&summary)
+            .map(|json| json + "\n")
+            .map_err(|error| error.to_string()),
+    }
 }
