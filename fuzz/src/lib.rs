@@ -1,4 +1,6 @@
-//! What every fuzz target checks of a trace reader.
+//! What every fuzz target checks: here of a trace reader, in [`comparison`] of a comparison's inputs.
+
+pub mod comparison;
 
 use poolbench::trace::{self, Limits, Trace, TraceError};
 

@@ -1,7 +1,7 @@
 //! What `critcmp --export` writes: Criterion's estimates of one baseline, without the samples.
 
 use super::input::{Input, InputKind};
-use super::read::read_file;
+use super::read::{check_id, read_file};
 use super::resolve::InputError;
 use super::unique;
 use crate::stats::{BenchmarkId, ProcessTime, Sample, Side};
@@ -50,7 +50,7 @@ pub(super) fn read(text: &str, path: &Path, name: Option<&str>) -> Result<Input,
     };
     let count = export.benchmarks.len();
     for (id, entry) in export.benchmarks {
-        match process_time(&entry) {
+        match check_id(&id).and_then(|()| process_time(&entry)) {
             Ok(time) => {
                 let id = BenchmarkId::new(id);
                 input.add(&id, &[1.0], &[time.median_ns]);

@@ -4,7 +4,7 @@
 //! `benchmark.json` are read, and what cannot be read is left out by name.
 
 use super::input::{Input, InputKind, LeftOut};
-use super::read::read_file;
+use super::read::{ID_BYTES_MAX, check_id, read_file};
 use super::resolve::InputError;
 use crate::stats::{BenchmarkId, LaunchKey, RawLaunch, Sample, SessionId, Side};
 use serde::Deserialize;
@@ -70,7 +70,8 @@ pub(super) fn read(text: &str, home: &Path, name: &str) -> Result<Input, InputEr
     let mut written = Vec::new();
     for (id, mut found) in by_id {
         let only = if found.len() == 1 { found.pop() } else { None };
-        match only.unwrap_or_else(|| Err(String::from("several folders of the home hold this id"))) {
+        let only = only.unwrap_or_else(|| Err(String::from("several folders of the home hold this id")));
+        match check_id(&id).and(only) {
             Ok(found) => {
                 written.extend(found.written);
                 input.add(&BenchmarkId::new(id), &found.iters, &found.times_ns);
@@ -104,7 +105,13 @@ impl Input {
     }
 
     /// Leaves a benchmark out. It is skipped, not missing: it was there.
-    pub(super) fn leave_out(&mut self, name: String, reason: String) {
+    pub(super) fn leave_out(&mut self, mut name: String, reason: String) {
+        if name.len() > ID_BYTES_MAX {
+            let starts = name.char_indices().map(|(at, _)| at);
+            let end = starts.take_while(|at| *at <= ID_BYTES_MAX).last();
+            name.truncate(end.unwrap_or(0));
+            name.push('…');
+        }
         self.side.skip(&BenchmarkId::new(name.as_str()), reason.as_str());
         self.left_out.push(LeftOut { name, reason });
     }
@@ -159,7 +166,7 @@ fn walk(home: &Path, mut visit: impl FnMut(&Path)) {
     let mut waiting: Vec<(PathBuf, usize)> = vec![(home.to_owned(), 0)];
     let mut visited = 0;
     while let Some((folder, depth)) = waiting.pop() {
-        if depth == DEPTH_MAX || visited == FOLDERS_MAX {
+        if depth == DEPTH_MAX || visited >= FOLDERS_MAX {
             continue;
         }
         for below in subfolders(&folder) {

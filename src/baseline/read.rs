@@ -22,7 +22,7 @@ const MANIFEST_BYTES_MAX: u64 = 64 << 20;
 /// A hundred launches of ten thousand benchmarks take about 800 MiB.
 const LAUNCHES_BYTES_MAX: u64 = 2 << 30;
 /// The longest id that is read: three parts of 64 bytes, with room for other suites'.
-const ID_BYTES_MAX: usize = 1024;
+pub(super) const ID_BYTES_MAX: usize = 1024;
 
 /// Read before the manifest itself, whose shape another version may have changed.
 #[derive(Deserialize)]
@@ -153,12 +153,9 @@ impl Manifest {
         if self.benchmarks.is_empty() {
             return wrong(String::from("holds no benchmark"));
         }
-        if let Some(id) = self
-            .benchmarks
-            .iter()
-            .find(|id| id.is_empty() || id.len() > ID_BYTES_MAX)
-        {
-            return wrong(format!("an id of {} bytes", id.len()));
+        let skipped = self.skipped.iter().map(|skip| &skip.id);
+        if let Some(reason) = self.benchmarks.iter().chain(skipped).find_map(|id| check_id(id).err()) {
+            return wrong(reason);
         }
         for (what, ids) in [("benchmarks", &self.benchmarks), ("host_bound", &self.host_bound)] {
             if let Some(pair) = ids.windows(2).find(|pair| pair[0] >= pair[1]) {
@@ -184,6 +181,14 @@ impl Manifest {
         }
         Ok(())
     }
+}
+
+/// Checks the length of an id: a table is as wide as the longest in every row.
+pub(super) fn check_id(id: &str) -> Result<(), String> {
+    if id.is_empty() || id.len() > ID_BYTES_MAX {
+        return Err(format!("an id of {} bytes, not 1 to {ID_BYTES_MAX}", id.len()));
+    }
+    Ok(())
 }
 
 fn malformed(path: &Path, line: Option<usize>, reason: impl Into<String>) -> BaselineError {

@@ -1,6 +1,6 @@
 //! Where a result goes: to standard output, or whole into a file.
 
-use poolbench::report::Printable;
+use poolbench::report::OneLine;
 use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::path::Path;
@@ -19,9 +19,9 @@ pub(super) fn wrong_usage(message: &impl ToString) -> ExitCode {
     ExitCode::from(2)
 }
 
-/// Says something in a line on standard error. Where that cannot be written, the exit code must do.
+/// Says something in one line on standard error. Where that cannot be written, the exit code must do.
 pub(super) fn say(message: &impl ToString) {
-    let _ = writeln!(io::stderr(), "poolbench: {}", Printable(&message.to_string()));
+    let _ = writeln!(io::stderr(), "poolbench: {}", OneLine(&message.to_string()));
 }
 
 /// Prints a result. A reader that has seen enough, as `head`, is no failure.

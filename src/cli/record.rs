@@ -1,5 +1,6 @@
 //! `poolbench record`: measures the whole suite in fresh processes, and writes a baseline.
 
+use super::output::say;
 use clap::Args;
 use poolbench::recording::{
     self, Intent, Interrupt, LAUNCHES, Options, Progress, RecordingError, Source, Summary, Treatment,
@@ -155,8 +156,8 @@ pub(super) fn run(arguments: &Arguments) -> ExitCode {
 /// Says why it failed, the executable's own words first.
 pub(super) fn failed(error: &RecordingError) -> ExitCode {
     let output = error.output().unwrap_or_default();
-    let message = error.to_string();
-    let _ = writeln!(std::io::stderr(), "{output}poolbench: {}", Printable(&message));
+    let _ = write!(std::io::stderr(), "{output}");
+    say(error);
     ExitCode::from(error.exit_code())
 }
 

@@ -6,6 +6,7 @@ use poolbench::cuda::Device;
 use poolbench::replay::{
     Combination, CompileOptions, Program, ReplayThreshold, Report, Settings, Subject, Synchronise, replay, text,
 };
+use poolbench::report::ascii_json;
 use poolbench::strategy::{self, StrategyKind};
 use poolbench::trace::{self, Format as TraceFormat, Trace};
 use std::fs::File;
@@ -157,7 +158,7 @@ fn report(arguments: &Arguments) -> Result<String, String> {
     match arguments.format {
         Format::Text => Ok(text(&report)),
         Format::Json => serde_json::to_string_pretty(&report)
-            .map(|json| json + "\n")
+            .map(|json| ascii_json(&json) + "\n")
             .map_err(|error| error.to_string()),
     }
 }

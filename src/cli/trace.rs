@@ -2,6 +2,7 @@
 
 use super::output::{failed, print};
 use clap::ValueEnum;
+use poolbench::report::ascii_json;
 use poolbench::trace;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -36,7 +37,7 @@ fn text(arguments: &Arguments) -> Result<String, String> {
     match arguments.format {
         Format::Text => Ok(trace::text(&summary)),
         Format::Json => serde_json::to_string_pretty(&summary)
-            .map(|json| json + "\n")
+            .map(|json| ascii_json(&json) + "\n")
             .map_err(|error| error.to_string()),
     }
 }

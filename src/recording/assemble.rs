@@ -80,7 +80,9 @@ pub(super) fn appended(mut existing: Baseline, session: Baseline) -> Baseline {
     manifest.observations.retain(|id, _| is_kept(id));
     manifest.skipped = not_measured(skipped, &manifest.benchmarks);
     if !had_it {
-        manifest.settings.repeated += session.manifest.settings.repeated;
+        let repeated = &mut manifest.settings.repeated;
+        // What a baseline says of itself may be any number.
+        *repeated = repeated.saturating_add(session.manifest.settings.repeated);
     }
     manifest.created = session.manifest.created;
     manifest.launches = existing.launches.len() as u64;

@@ -1,6 +1,7 @@
 //! A report as text.
 
 use super::report::{CombinationReport, PerEvent, Report};
+use crate::report::Printable;
 use crate::trace::render::{bytes, count, finish, table, time, trim_lines};
 use std::fmt::Write as _;
 
@@ -49,7 +50,7 @@ fn subject(report: &Report) -> String {
     let plural = |n: u64, what: &str| format!("{} {what}{}", count(n), if n == 1 { "" } else { "s" });
     let mut text = format!(
         "{}: {}, {}: {}, {}, {}; {}, peak {} live",
-        report.trace,
+        Printable(&report.trace),
         report.source.name(),
         plural(counts.events, "event"),
         plural(counts.allocations, "allocation"),

@@ -4,7 +4,8 @@ use std::fmt::Write as _;
 
 /// Returns JSON with every character beyond printable ASCII escaped. Such characters stand in strings
 /// alone, where an escape means the same; printed as they are, some would turn the direction of writing.
-pub(super) fn ascii_json(json: &str) -> String {
+#[must_use]
+pub fn ascii_json(json: &str) -> String {
     let mut ascii = String::with_capacity(json.len());
     for character in json.chars() {
         if matches!(character, '\n' | ' '..='~') {

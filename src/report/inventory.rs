@@ -1,7 +1,7 @@
 //! A folder of baselines, for people and for programs.
 
-use super::Printable;
 use super::ascii_json::ascii_json;
+use super::{OneLine, Printable};
 use crate::baseline::{Holdings, Listed};
 use comfy_table::{CellAlignment, Table, presets};
 use serde::Serialize;
@@ -32,7 +32,7 @@ pub fn inventory_text(listed: &[Listed]) -> String {
         match state {
             Ok(holdings) => table.add_row(cells(&name, holdings, &format!("whole{mark}"))),
             Err(reason) => {
-                invalid.push(format!("{name}: {}", Printable(reason)));
+                invalid.push(format!("{name}: {}", OneLine(reason)));
                 let mut row = vec![String::from("-"); 9];
                 (row[0], row[8]) = (name, format!("invalid{mark}"));
                 table.add_row(row)
@@ -55,13 +55,13 @@ fn cells(name: &str, holdings: &Holdings, state: &str) -> Vec<String> {
     let driver = device.driver_version.as_deref().unwrap_or("-");
     vec![
         name.to_owned(),
-        Printable(&device.name).to_string(),
-        Printable(driver).to_string(),
-        Printable(&device.cuda_version).to_string(),
+        OneLine(&device.name).to_string(),
+        OneLine(driver).to_string(),
+        OneLine(&device.cuda_version).to_string(),
         holdings.launches.to_string(),
         holdings.sessions.to_string(),
         holdings.benchmarks.to_string(),
-        Printable(&holdings.created).to_string(),
+        OneLine(&holdings.created).to_string(),
         state.to_owned(),
     ]
 }

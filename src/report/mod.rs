@@ -17,6 +17,7 @@ mod table;
 mod timings;
 
 pub use api_summary::{api_summary_json, api_summary_table};
+pub use ascii_json::ascii_json;
 pub use break_even::{BreakEven, Point, break_even, break_even_lines, points};
 pub use calibration::{CalibrationReport, TooFewLaunches, calibration_json, calibration_text};
 pub use call_times::call_times_table;
@@ -26,7 +27,7 @@ pub use comparison::{
 };
 pub use html::HtmlReport;
 pub use inventory::{inventory_json, inventory_text};
-pub use printable::Printable;
+pub use printable::{OneLine, Printable};
 pub use readme::{NoReadmeTables, readme_tables};
 pub use replay::REPLAY_COLUMNS;
 pub use table::{Column, FRAGMENTATION, comparison_table};

@@ -3,7 +3,7 @@
 use super::Point;
 use crate::case::Size;
 use crate::stats::{ProcessTime, Sample, Side};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The time of one benchmark on one side. *Unit* ns per iteration.
 #[derive(Clone, Debug, PartialEq)]
@@ -212,28 +212,45 @@ const FUNCTIONS: [&str; 29] = [
     "policy=all",
 ];
 
+/// Cells of a workload's grid that are drawn however few of them are filled.
+const CELLS_MAX: usize = 2_500;
+/// Cells of a larger grid for each benchmark in it.
+const CELLS_PER_BENCHMARK: usize = 8;
+
 fn rank(order: &[&str], name: &str) -> usize {
     order.iter().position(|known| *known == name).unwrap_or(order.len())
 }
 
-/// Returns the workloads that ids name, everything in the order of the suite.
+/// Returns the workloads that ids name, everything in the order of the suite. One whose ids leave nearly all
+/// of its grid empty is none: a thousand functions, each at a value of its own, would be a million cells.
 #[must_use]
 pub fn groups<'a>(ids: impl Iterator<Item = &'a str>) -> Vec<Group> {
-    let mut groups: BTreeMap<String, Group> = BTreeMap::new();
-    for place in ids.filter_map(Place::of) {
-        let group = groups.entry(place.group.clone()).or_insert_with(|| Group {
-            name: place.group,
-            functions: Vec::new(),
-            values: Vec::new(),
-        });
-        if !group.functions.contains(&place.function) {
-            group.functions.push(place.function);
-        }
-        if !group.values.contains(&place.value) {
-            group.values.push(place.value);
-        }
+    #[derive(Default)]
+    struct Axes {
+        functions: BTreeSet<String>,
+        values: BTreeSet<String>,
+        benchmarks: usize,
     }
-    let mut groups: Vec<Group> = groups.into_values().collect();
+    let mut axes: BTreeMap<String, Axes> = BTreeMap::new();
+    for place in ids.filter_map(Place::of) {
+        let group = axes.entry(place.group).or_default();
+        group.functions.insert(place.function);
+        group.values.insert(place.value);
+        group.benchmarks += 1;
+    }
+    let is_filled = |axes: &Axes| {
+        let cells = axes.functions.len().saturating_mul(axes.values.len());
+        cells <= CELLS_MAX.max(axes.benchmarks.saturating_mul(CELLS_PER_BENCHMARK))
+    };
+    let mut groups: Vec<Group> = axes
+        .into_iter()
+        .filter(|(_, axes)| is_filled(axes))
+        .map(|(name, axes)| Group {
+            name,
+            functions: axes.functions.into_iter().collect(),
+            values: axes.values.into_iter().collect(),
+        })
+        .collect();
     groups.sort_by_key(|group| rank(&GROUPS, &group.name));
     for group in &mut groups {
         group.functions.sort_by_cached_key(|function| function_key(function));

@@ -7,6 +7,9 @@ const SHORTEST_NS: f64 = 1e-3;
 /// Longest time per iteration that is believed, in nanoseconds: eleven days.
 const LONGEST_NS: f64 = 1e15;
 
+/// Most iterations of one sample: Criterion counts them in 64 bits.
+const ITERATIONS_MAX: f64 = 18_446_744_073_709_551_616.0;
+
 /// Why numbers are no sample.
 #[derive(Debug, Clone, PartialEq, Error)]
 pub enum InvalidSample {
@@ -37,6 +40,14 @@ pub enum InvalidSample {
         /// The offending number.
         value: f64,
     },
+    /// More iterations than any loop counts; their sums would not be finite.
+    #[error("sample {index}: {value:e} iterations cannot have been counted")]
+    Uncountable {
+        /// Position in the recorded order, from 0.
+        index: usize,
+        /// Iterations.
+        value: f64,
+    },
     /// A time per iteration outside 0.001 ns to 11 days.
     #[error("sample {index}: {value:e} ns per iteration cannot be a measurement")]
     Absurd {
@@ -65,6 +76,9 @@ impl Sample {
         }
         for (index, &value) in iters.iter().enumerate() {
             check_positive(index, value)?;
+            if value > ITERATIONS_MAX {
+                return Err(InvalidSample::Uncountable { index, value });
+            }
         }
         for (index, &value) in times_ns.iter().enumerate() {
             check_positive(index, value)?;
@@ -196,10 +210,16 @@ mod tests {
         assert!(matches!(Sample::from_totals(&[0.0], &[1.0]), Err(NotPositive { .. })));
         assert!(matches!(Sample::from_totals(&[1.0], &[-1.0]), Err(NotPositive { .. })));
         assert!(matches!(Sample::from_totals(&[1.0], &[1e300]), Err(Absurd { .. })));
-        // The quotient, not only the parts, must be believable: 1e-300 / 1e300 underflows to zero.
+        // The quotient, not only the parts, must be believable: 1e-310 / 1e19 underflows to zero.
         assert!(matches!(
-            Sample::from_totals(&[1e300], &[1e-300]),
+            Sample::from_totals(&[1e19], &[1e-310]),
             Err(NotPositive { .. })
+        ));
+        // 2^64 iterations at most, so that sums of launches stay finite; 2^64 - 1 is the same double.
+        assert!(Sample::from_totals(&[2f64.powi(64)], &[2f64.powi(64)]).is_ok());
+        assert!(matches!(
+            Sample::from_totals(&[1.0, 2f64.powi(65)], &[1.0, 2f64.powi(65)]),
+            Err(Uncountable { index: 1, .. })
         ));
     }
 }

@@ -9,8 +9,12 @@ use std::fmt::Write as _;
 
 /// The longest comment that GitHub takes, in characters; bytes are never fewer.
 pub const COMMENT_BYTES_MAX: usize = 65_536;
+/// What one list about the sides or the suite may take.
+const LIST_BYTES_MAX: usize = 10_000;
 /// What the changed benchmarks may leave for notes and the full table.
 const KEPT_FOR_NOTES: usize = 20_000;
+/// What the notes leave for the full table.
+const KEPT_FOR_THE_TABLE: usize = 2_000;
 /// What ends a report that was cut.
 const KEPT_FOR_THE_END: usize = 400;
 /// Lines of one list before the rest is counted.
@@ -27,9 +31,11 @@ pub fn comparison_markdown(compared: &Compared) -> String {
         let _ = writeln!(text, "- {heading}: {}", side_line(side));
     }
     let differences = compared.differences.iter().map(difference_line).collect::<Vec<_>>();
-    list(&mut text, "What differs", &differences);
+    let limit = text.len() + LIST_BYTES_MAX;
+    list(&mut text, "What differs", &differences, limit);
     let _ = writeln!(text, "\n{}", counts(compared));
-    list(&mut text, "Suite", &escaped_lines(&compared.suite_lines()));
+    let limit = text.len() + LIST_BYTES_MAX;
+    list(&mut text, "Suite", &escaped_lines(&compared.suite_lines()), limit);
     let changed = changed_rows(compared);
     if !changed.is_empty() {
         text.push('\n');
@@ -39,7 +45,8 @@ pub fn comparison_markdown(compared: &Compared) -> String {
             let _ = writeln!(text, "\n{} did not fit.", count(left, "further changed benchmark"));
         }
     }
-    list(&mut text, "Notes", &escaped_lines(&compared.doubt_lines()));
+    let limit = COMMENT_BYTES_MAX - KEPT_FOR_THE_TABLE;
+    list(&mut text, "Notes", &escaped_lines(&compared.doubt_lines()), limit);
     let all = all_rows(compared);
     let _ = writeln!(
         text,
@@ -93,16 +100,22 @@ fn counts(compared: &Compared) -> String {
     )
 }
 
-fn list(text: &mut String, heading: &str, lines: &[String]) {
+/// Appends a list as far as the text stays below the limit.
+fn list(text: &mut String, heading: &str, lines: &[String], limit: usize) {
     if lines.is_empty() {
         return;
     }
     let _ = writeln!(text, "\n**{heading}**\n");
+    let mut shown = 0;
     for line in lines.iter().take(LINES_MAX) {
+        if text.len() + line.len() > limit {
+            break;
+        }
         let _ = writeln!(text, "- {line}");
+        shown += 1;
     }
-    if lines.len() > LINES_MAX {
-        let _ = writeln!(text, "- and {} more", lines.len() - LINES_MAX);
+    if lines.len() > shown {
+        let _ = writeln!(text, "- and {} more", lines.len() - shown);
     }
 }
 

@@ -2,8 +2,8 @@
 
 use super::{Compared, Conclusion, Note, SideSummary};
 use crate::baseline::KnownSpread;
-use crate::report::Printable;
 use crate::report::count::count;
+use crate::report::{OneLine, Printable};
 use crate::stats::{
     CommonShift, Correction, Direction, Effect, Finding, Inconclusive, Options, Renaming, SessionSpread, SkipReason,
     Verdict, Warning,
@@ -38,8 +38,8 @@ pub fn verdict_reason(verdict: &Verdict) -> Option<String> {
             Inconclusive::OneSession => "one session a side",
             Inconclusive::Resolution => "not resolved",
         })),
-        Verdict::Skipped(SkipReason::Recorded(reason)) => Some(Printable(reason).to_string()),
-        Verdict::Skipped(SkipReason::Invalid(reason)) => Some(Printable(&reason.to_string()).to_string()),
+        Verdict::Skipped(SkipReason::Recorded(reason)) => Some(OneLine(reason).to_string()),
+        Verdict::Skipped(SkipReason::Invalid(reason)) => Some(OneLine(&reason.to_string()).to_string()),
         _ => None,
     }
 }

@@ -1,6 +1,6 @@
 //! What the sections of the page share: both sides' times, and the verdicts by id.
 
-use super::super::timings::{Group, Place, Timings, groups};
+use super::super::timings::{Group, Timings, groups};
 use crate::report::{Compared, SideSummary, verdict_name};
 use crate::stats::{BenchmarkComparison, Calibration, Effect, Side, Verdict, Warning};
 use std::collections::{BTreeMap, BTreeSet};
@@ -59,11 +59,10 @@ impl<'a> View<'a> {
             group.functions.iter().flat_map(of_function)
         });
         let mut ordered: Vec<String> = places.filter(|id| ids.contains(id.as_str())).collect();
-        ordered.extend(
-            ids.iter()
-                .filter(|id| Place::of(id).is_none())
-                .map(|id| (*id).to_owned()),
-        );
+        let placed: BTreeSet<&str> = ordered.iter().map(String::as_str).collect();
+        let others = ids.iter().filter(|id| !placed.contains(**id));
+        let others: Vec<String> = others.map(|id| (*id).to_owned()).collect();
+        ordered.extend(others);
         let benchmarks = compared.iter().flat_map(|compared| &compared.comparison.benchmarks);
         let warnings = compared.iter().flat_map(|compared| &compared.comparison.warnings);
         let disagree = warnings.filter_map(|warning| match warning {
