@@ -15,7 +15,7 @@ mod texts;
 use noise::Recording;
 use poolbench::baseline::hexadecimal;
 use recorded::{Desk, Ran, cases, recorded};
-use serde_json::{Value, json};
+use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 use std::fs;
 use std::path::Path;
