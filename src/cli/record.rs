@@ -5,7 +5,6 @@ use clap::Args;
 use poolbench::recording::{
     self, Intent, Interrupt, LAUNCHES, Options, Progress, RecordingError, Source, Summary, Treatment,
 };
-use poolbench::report::Printable;
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::PathBuf;
