@@ -38,6 +38,26 @@ fn a_device_that_cannot_be_used_is_exit_3_and_one_line() {
 }
 
 #[test]
+fn memory_that_the_host_device_cannot_have_is_refused_and_not_forgotten() {
+    for wrong in ["x", "0", "-1", "1.5", "1GiB", "18446744073709551615"] {
+        let mut command = Command::cargo_bin("poolbench").expect("the binary is built with the tests");
+        command.arg("doctor").env("POOLBENCH_DEVICE", "host");
+        let output = command
+            .env("POOLBENCH_HOST_MEMORY_MIB", wrong)
+            .output()
+            .expect("it starts");
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(
+            (output.status.code(), stderr.lines().count()),
+            (Some(3), 1),
+            "{wrong}: {stderr}"
+        );
+        let says = format!("poolbench: POOLBENCH_HOST_MEMORY_MIB={wrong} is no memory for the host device");
+        assert!(stderr.starts_with(&says), "{stderr}");
+    }
+}
+
+#[test]
 fn wrong_usage_is_exit_2() {
     let mut command = Command::cargo_bin("poolbench").expect("the binary is built with the tests");
     assert_eq!(

@@ -66,14 +66,16 @@ pub struct SavedSample {
     pub times: Vec<f64>,
 }
 
-/// The samples that Criterion saved since `started`; `None` where it saved none, as with `--test`.
-#[must_use]
-pub fn sample_since(home: &Path, id: &BenchmarkId, started: SystemTime) -> Option<SavedSample> {
+/// The samples that Criterion saved last. No clock is asked whether they are of this run: in a home of its
+/// own they are, and a clock that was set back must not cost a recording its benchmark.
+///
+/// # Errors
+///
+/// Why there are none, as after `--test`.
+pub fn last_sample(home: &Path, id: &BenchmarkId) -> Result<SavedSample, String> {
     let path = benchmark_folder(home, id).join("new/sample.json");
-    if !changed_since(&path, started) {
-        return None;
-    }
-    serde_json::from_slice(&fs::read(path).ok()?).ok()
+    let bytes = fs::read(path).map_err(|error| error.to_string())?;
+    serde_json::from_slice(&bytes).map_err(|error| error.to_string())
 }
 
 /// Removes what Criterion saved for a benchmark since `started`: `new`, and the named baseline that it
@@ -114,6 +116,31 @@ mod tests {
         assert_eq!(
             folder(Some(""), None),
             Path::new("target/poolbench/nvidia-h200/criterion")
+        );
+    }
+
+    #[test]
+    fn a_sample_counts_whatever_the_clock_said() {
+        let home = tempfile::tempdir().expect("a temporary folder");
+        let id = BenchmarkId::new("g", "f", "1MiB").expect("a valid id");
+        assert!(
+            last_sample(home.path(), &id)
+                .expect_err("nothing is there")
+                .contains("No such file")
+        );
+        let folder = benchmark_folder(home.path(), &id).join("new");
+        fs::create_dir_all(&folder).expect("a folder");
+        let path = folder.join("sample.json");
+        fs::write(&path, r#"{"sampling_mode":"Flat","iters":[2.0],"times":[7.0]}"#).expect("a file");
+        let file = fs::File::options().write(true).open(&path).expect("the file");
+        file.set_modified(SystemTime::UNIX_EPOCH).expect("a time");
+        let sample = last_sample(home.path(), &id).expect("a sample");
+        assert_eq!((sample.iters, sample.times), (vec![2.0], vec![7.0]));
+        fs::write(&path, r#"{"iters":[2.0],"times":[null]}"#).expect("a file");
+        assert!(
+            last_sample(home.path(), &id)
+                .expect_err("no time")
+                .contains("invalid type: null")
         );
     }
 

@@ -76,6 +76,9 @@ pub fn settings_differences(base: &Settings, new: &Settings) -> Vec<Difference> 
         base.sample_size.to_string(),
         new.sample_size.to_string(),
     );
+    // Zero counts as one.
+    let visits = |settings: &Settings| settings.visits.max(1).to_string();
+    listed("visits a launch", visits(base), visits(new));
     listed(
         "longest loop",
         seconds(base.loop_time_max_s),
@@ -341,16 +344,28 @@ mod tests {
     }
 
     #[test]
-    fn a_label_is_no_difference_and_a_filter_is() {
+    fn a_label_is_no_difference_and_what_was_asked_for_is() {
         let base = Settings::default();
         let new = Settings {
             label: Some(String::from("new")),
             repeated: 3,
-            filter: Some(String::from("sync")),
+            visits: 1,
             ..Settings::default()
         };
-        let found = settings_differences(&base, &new);
-        assert_eq!(found.len(), 1);
-        assert_eq!((found[0].what, found[0].base.as_str()), ("filter", "none"));
+        assert_eq!(settings_differences(&base, &new), [], "no visit counts as one");
+        let new = Settings {
+            filter: Some(String::from("sync")),
+            visits: 3,
+            ..new
+        };
+        let found: Vec<_> = settings_differences(&base, &new)
+            .iter()
+            .map(|difference| (difference.what, difference.base.clone(), difference.new.clone()))
+            .collect();
+        let expected = [("visits a launch", "1", "3"), ("filter", "none", "sync")];
+        assert_eq!(
+            found,
+            expected.map(|(what, base, new)| (what, base.to_owned(), new.to_owned()))
+        );
     }
 }

@@ -8,29 +8,34 @@ use std::fmt::Write as _;
 use std::process::ExitCode;
 
 pub(super) fn run() -> ExitCode {
-    let device = match Device::from_environment() {
-        Ok(device) => device,
-        Err(error) => return failed(&error),
-    };
+    match examine() {
+        Ok(code) => code,
+        Err(message) => failed(&message),
+    }
+}
+
+fn examine() -> Result<ExitCode, String> {
+    let device = Device::from_environment().map_err(|error| error.to_string())?;
     let environment = Environment::of(&device);
+    // Before the probe: should the device hang in it, what it is has been said.
+    print(&format!("poolbench: {device}\n{}", facts(&environment)))?;
     let failures = probe(&device);
     let doubts = doubts(&environment);
-    let mut text = format!("poolbench: {device}\n{}", facts(&environment));
-    for line in failures.iter().chain(&doubts) {
-        let _ = writeln!(text, "! {line}");
+    let mut found: String = failures
+        .iter()
+        .chain(&doubts)
+        .map(|line| format!("! {line}\n"))
+        .collect();
+    if found.is_empty() {
+        found.push_str("Nothing would spoil a measurement.\n");
     }
-    if failures.is_empty() && doubts.is_empty() {
-        text.push_str("Nothing would spoil a measurement.\n");
-    }
-    if let Err(message) = print(&text) {
-        return failed(&message);
-    }
+    print(&found)?;
     // Without pools the other strategies can still be measured; without kernels nothing can.
-    if failures.is_empty() {
+    Ok(if failures.is_empty() {
         ExitCode::SUCCESS
     } else {
         ExitCode::from(3)
-    }
+    })
 }
 
 fn facts(environment: &Environment) -> String {

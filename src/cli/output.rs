@@ -9,18 +9,18 @@ use std::process::ExitCode;
 /// Prints a failure as one line, with whatever the inputs put into it made harmless, and returns exit
 /// code 3.
 pub(super) fn failed(message: &impl ToString) -> ExitCode {
-    tell(message);
+    say(message);
     ExitCode::from(3)
 }
 
 /// Prints wrong usage as one line and returns exit code 2.
 pub(super) fn wrong_usage(message: &impl ToString) -> ExitCode {
-    tell(message);
+    say(message);
     ExitCode::from(2)
 }
 
-/// Prints one line to standard error. A reader that went away has lost it, and nobody else anything.
-pub(super) fn tell(message: &impl ToString) {
+/// Says something in one line on standard error. Where that cannot be written, the exit code must do.
+pub(super) fn say(message: &impl ToString) {
     let _ = writeln!(io::stderr(), "poolbench: {}", OneLine(&message.to_string()));
 }
 

@@ -1,6 +1,6 @@
 //! `poolbench record`: measures the whole suite in fresh processes, and writes a baseline.
 
-use super::output::tell;
+use super::output::say;
 use clap::Args;
 use poolbench::recording::{
     self, Intent, Interrupt, LAUNCHES, Options, Progress, RecordingError, Source, Summary, Treatment,
@@ -156,7 +156,7 @@ pub(super) fn run(arguments: &Arguments) -> ExitCode {
 pub(super) fn failed(error: &RecordingError) -> ExitCode {
     let output = error.output().unwrap_or_default();
     let _ = write!(std::io::stderr(), "{output}");
-    tell(error);
+    say(error);
     ExitCode::from(error.exit_code())
 }
 

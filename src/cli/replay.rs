@@ -1,6 +1,6 @@
 //! `poolbench replay`: an allocation trace under every strategy and threshold, and what to use.
 
-use super::output::{failed, print, tell};
+use super::output::{failed, print, say};
 use clap::{Args, ValueEnum};
 use poolbench::cuda::Device;
 use poolbench::replay::{
@@ -146,7 +146,7 @@ fn report(arguments: &Arguments) -> Result<String, String> {
     }
     let device = Device::from_environment().map_err(|error| error.to_string())?;
     let replayed =
-        replay(&device, &trace, &settings, &mut |step| tell(&step)).map_err(|error| format!("{name}: {error}"))?;
+        replay(&device, &trace, &settings, &mut |step| say(&step)).map_err(|error| format!("{name}: {error}"))?;
     let subject = Subject {
         device: &device.to_string(),
         is_host: device.is_host(),

@@ -16,7 +16,7 @@ pub(super) struct RequestArguments {
     /// Exit with 1 also where something is suspected or missing.
     #[arg(long)]
     strict: bool,
-    /// Compare sides that measured different things, and warn.
+    /// Compare sides that measured different things, and warn; never the host device with a GPU.
     #[arg(long)]
     allow_mismatch: bool,
 }

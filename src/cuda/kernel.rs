@@ -26,11 +26,11 @@ pub struct Kernels {
     accumulate: CUfunction,
 }
 
-/// A module and the context that it was loaded into.
+/// A module, and the context that it was loaded into where it is shared.
 #[derive(Debug)]
 struct LoadedModule {
     module: Option<Module>,
-    context: usize,
+    context: Option<usize>,
 }
 
 // SAFETY: a module's handle belongs to a context, not to a thread, and is only used to unload it, once.
@@ -48,7 +48,7 @@ impl Kernels {
     ///
     /// The driver's refusal; code 222 where the driver is older than the PTX, with the remedy.
     pub fn load() -> Result<Kernels> {
-        Kernels::load_ptx(PTX)
+        Kernels::load_into(None)
     }
 
     /// The kernels that others in this process have loaded onto the current device, else loads them. Loading
@@ -59,18 +59,17 @@ impl Kernels {
     /// As [`Kernels::load`].
     pub fn shared() -> Result<Kernels> {
         let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
-        let context = current_context()?;
+        let context = Some(current_context()?);
         if let Some(module) = shared.upgrade().filter(|module| module.context == context) {
             return Kernels::of(module);
         }
-        let kernels = Kernels::load()?;
+        let kernels = Kernels::load_into(context)?;
         *shared = Arc::downgrade(&kernels.module);
         Ok(kernels)
     }
 
-    fn load_ptx(ptx: &str) -> Result<Kernels> {
-        let context = current_context()?;
-        let module = through_cust(Function::cuModuleLoadDataEx, || Module::from_ptx(ptx, &[]))?;
+    fn load_into(context: Option<usize>) -> Result<Kernels> {
+        let module = through_cust(Function::cuModuleLoadDataEx, || Module::from_ptx(PTX, &[]))?;
         Kernels::of(Arc::new(LoadedModule {
             module: Some(module),
             context,

@@ -54,6 +54,11 @@ pub enum BindError {
         /// How many there are.
         count: c_int,
     },
+    /// `POOLBENCH_HOST_MEMORY_MIB` holds something else.
+    #[error(
+        "POOLBENCH_HOST_MEMORY_MIB={0} is no memory for the host device; write a whole number of MiB, as 1024, or unset it"
+    )]
+    HostMemory(String),
 }
 
 /// A filled table and what is known of where it came from.
@@ -69,32 +74,33 @@ impl Binding {
     pub(super) fn open(choice: DeviceChoice, library: Option<&Path>) -> Result<Binding, BindError> {
         let name = library.unwrap_or(Path::new(DEFAULT_LIBRARY));
         match choice {
-            DeviceChoice::Host => Ok(Binding::host(None)),
+            DeviceChoice::Host => Binding::host(None),
             DeviceChoice::Cuda(ordinal) => Binding::cuda(name, ordinal),
             DeviceChoice::Auto => match Binding::cuda(name, 0) {
                 Err(BindError::Library { .. }) if library.is_none() => {
-                    Ok(Binding::host(Some(format!("no NVIDIA driver ({DEFAULT_LIBRARY})"))))
+                    Binding::host(Some(format!("no NVIDIA driver ({DEFAULT_LIBRARY})")))
                 }
                 Err(
                     BindError::Start {
                         code: Code::NO_DEVICE, ..
                     }
                     | BindError::Ordinal { count: 0, .. },
-                ) => Ok(Binding::host(Some(String::from("the NVIDIA driver reports no device")))),
+                ) => Binding::host(Some(String::from("the NVIDIA driver reports no device"))),
                 bound => bound,
             },
         }
     }
 
-    fn host(fallback_reason: Option<String>) -> Binding {
+    fn host(fallback_reason: Option<String>) -> Result<Binding, BindError> {
+        host::asked_bytes().map_err(BindError::HostMemory)?;
         let (table, missing) = host::table();
-        Binding {
+        Ok(Binding {
             table,
             backend: Backend::Host,
             missing,
             version: None,
             fallback_reason,
-        }
+        })
     }
 
     fn cuda(name: &Path, ordinal: u32) -> Result<Binding, BindError> {

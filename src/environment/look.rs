@@ -1,5 +1,6 @@
 //! Looks at the machine. Nothing here fails.
 
+use super::monitor::other_processes;
 use super::{BuildFacts, DeviceFacts, Environment, GpuFacts, HostFacts, PoolFacts, ToolkitFacts};
 use crate::baseline::hexadecimal;
 use crate::cuda::{Attribute, Device, MemoryPool, PTX, PTX_ORIGIN, ReusePolicy};
@@ -61,7 +62,6 @@ impl GpuFacts {
     fn of(uuid: &str) -> Option<GpuFacts> {
         let nvml = Nvml::init().ok()?;
         let gpu = nvml.device_by_uuid(uuid).ok()?;
-        let own = std::process::id();
         Some(GpuFacts {
             kernel_driver_version: nvml.sys_driver_version().ok(),
             ecc_enabled: gpu.is_ecc_enabled().ok().map(|state| state.currently_enabled),
@@ -74,10 +74,7 @@ impl GpuFacts {
             temperature_c: gpu
                 .temperature(nvml_wrapper::enum_wrappers::device::TemperatureSensor::Gpu)
                 .ok(),
-            other_processes: gpu
-                .running_compute_processes()
-                .ok()
-                .map(|processes| processes.iter().filter(|process| process.pid != own).count()),
+            other_processes: other_processes(&gpu),
         })
     }
 }

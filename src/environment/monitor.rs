@@ -71,7 +71,7 @@ impl Monitor {
         self.nvml.as_ref()?.device_by_uuid(self.uuid.as_deref()?).ok()
     }
 
-    /// Looks at everything. Takes milliseconds.
+    /// Looks at everything. Takes tens of milliseconds on some machines.
     #[must_use]
     pub fn look(&self) -> DeviceState {
         let mut state = self.glance();
@@ -80,15 +80,11 @@ impl Monitor {
         state.memory_clock_mhz = gpu.clock_info(Clock::Memory).ok();
         state.temperature_c = gpu.temperature(TemperatureSensor::Gpu).ok();
         state.power_w = gpu.power_usage().ok().map(|milliwatts| f64::from(milliwatts) / 1000.0);
-        let own = std::process::id();
-        state.other_processes = gpu
-            .running_compute_processes()
-            .ok()
-            .map(|processes| processes.iter().filter(|process| process.pid != own).count());
         state
     }
 
-    /// Looks only at the clock, and at what holds it down. Takes tens of milliseconds on some machines.
+    /// Looks only at the clock and at what spoils a measurement: what holds the clock down, and who else is
+    /// there. Takes tens of milliseconds on some machines.
     #[must_use]
     pub fn glance(&self) -> DeviceState {
         let Some(gpu) = self.gpu() else {
@@ -102,9 +98,17 @@ impl Monitor {
                 .map(|(name, _)| name.to_owned())
                 .filter(|name| name != "GPU_IDLE" && name != "NONE")
                 .collect(),
+            other_processes: other_processes(&gpu),
             ..DeviceState::default()
         }
     }
+}
+
+/// Processes with a context on the GPU, this one aside; `None` where NVML does not tell.
+pub(super) fn other_processes(gpu: &Device<'_>) -> Option<usize> {
+    let own = std::process::id();
+    let processes = gpu.running_compute_processes().ok()?;
+    Some(processes.iter().filter(|process| process.pid != own).count())
 }
 
 fn load_average() -> Option<f64> {
@@ -114,4 +118,29 @@ fn load_average() -> Option<f64> {
         .next()?
         .parse()
         .ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn heat_and_company_spoil_a_measurement_and_a_power_limit_does_not() {
+        let flags = |reason: &str, other_processes| {
+            let state = DeviceState {
+                throttle_reasons: vec![reason.to_owned()],
+                other_processes,
+                ..DeviceState::default()
+            };
+            state.flags().join(" ")
+        };
+        // In NVML's words, so that a renamed constant is seen.
+        for (reason, _) in ThrottleReasons::all().iter_names() {
+            let spoils = reason.contains("SLOWDOWN");
+            let expected = if spoils { "throttled" } else { "" };
+            assert_eq!(flags(reason, None), expected, "{reason}");
+        }
+        assert_eq!(flags("SW_POWER_CAP", Some(0)), "");
+        assert_eq!(flags("SW_THERMAL_SLOWDOWN", Some(2)), "throttled shared");
+    }
 }

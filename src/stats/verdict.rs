@@ -72,8 +72,8 @@ pub(super) struct Judged {
     /// weather is out of the launch values it costs 2 to 3 points of power (+5 %, 24 to 48
     /// launches). Looser guards cost more than they gain: with the bare estimate beyond the minimum
     /// effect, 59 instead of 30 of 400 suites accuse an unmoved benchmark when three quarters move
-    /// by 2 to 10 % (39 before the weather was taken out). With the interval asked for only when the common shift is beyond the minimum
-    /// effect, nothing is gained, since those are the suites that pay.
+    /// by 2 to 10 % (39 before the weather was taken out). With the interval asked for only when the
+    /// common shift is beyond the minimum effect, nothing is gained, since those are the suites that pay.
     pub guard: Option<Bounds>,
     /// Minimal detectable effect.
     pub mde: Option<f64>,

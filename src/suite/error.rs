@@ -1,6 +1,6 @@
 //! Why a suite ends early.
 
-use super::{API_SUMMARY_VARIABLE, ORDER_SEED_VARIABLE};
+use super::settings::{API_SUMMARY_VARIABLE, ORDER_SEED_VARIABLE};
 use crate::case::BenchmarkId;
 use crate::measure::Failure;
 use std::path::PathBuf;

@@ -2,6 +2,7 @@
 
 mod error;
 mod recorder;
+mod settings;
 
 pub use error::SuiteError;
 
@@ -17,18 +18,14 @@ use rand::SeedableRng;
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 use recorder::Recorder;
+use settings::{api_summary_wanted, defaults, order_seed};
 use std::panic::{self, AssertUnwindSafe};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 /// The exit code of inputs that cannot be read and of a device that failed.
 const EXIT_FAILED: u8 = 3;
-/// Shuffles the order of the cases, so that order does not become part of a result.
-const ORDER_SEED_VARIABLE: &str = "POOLBENCH_ORDER_SEED";
-
-/// Asks for the driver calls of each measured case, in a pass after its measurement.
-const API_SUMMARY_VARIABLE: &str = "POOLBENCH_API_SUMMARY";
 
 /// What a case brought.
 #[derive(Clone, Debug)]
@@ -149,6 +146,8 @@ impl Suite {
         let rounds = self.recorder.as_ref().map_or(Vec::new(), Recorder::rounds);
         for (pass, round) in rounds.into_iter().enumerate() {
             self.home = home.join(format!("pass-{pass}"));
+            // What another run left there must not be taken for this one's.
+            let _ = std::fs::remove_dir_all(&self.home);
             self.criterion = defaults(self.device.as_ref())
                 .output_directory(&self.home)
                 .configure_from_args();
@@ -290,7 +289,7 @@ impl Suite {
             return Ok(None);
         };
         let observation = self
-            .finish(id, case, workload, device, started)
+            .finish(id, case, workload, device)
             .map_err(|failure| self.fail(id, failure, started))?;
         let median_ns = criterion_home::median_ns_since(&self.home, id, started);
         Ok(Some(Outcome {
@@ -307,7 +306,6 @@ impl Suite {
         case: &dyn Case,
         workload: Box<dyn Workload>,
         device: &Device,
-        started: SystemTime,
     ) -> Result<Observation, Failure> {
         let wanted = self.kernels.is_none() && case.kernel_work().is_some();
         // While the workload still has them.
@@ -320,7 +318,7 @@ impl Suite {
         all_released()?;
         self.record.add(id, observation);
         if let Some(recorder) = &mut self.recorder {
-            let saved = criterion_home::sample_since(&self.home, id, started);
+            let saved = criterion_home::last_sample(&self.home, id);
             recorder.add(id, case, saved, observation)?;
         }
         Ok(observation)
@@ -377,36 +375,4 @@ enum Interrupt {
 fn interrupt(interrupt: Interrupt) -> ! {
     // Runs no panic hook: this is no panic, only the one way out of Criterion's loop.
     panic::resume_unwind(Box::new(interrupt))
-}
-
-/// Criterion's own default is ten times as many, whose plots alone then take four times as long as the
-/// measurement; a 95 % interval needs no more than this.
-const RESAMPLES: usize = 10_000;
-
-/// What holds where the command line says nothing else. Set on `Criterion`, never on a group, whose
-/// settings would win over the command line's.
-fn defaults(device: Option<&Device>) -> Criterion {
-    // The host device is here to show that the suite works, and must be done in minutes on two cores.
-    let host = device.is_none_or(Device::is_host);
-    let (warm_up_ms, measurement_ms, samples) = if host { (200, 600, 10) } else { (500, 2000, 50) };
-    Criterion::default()
-        .warm_up_time(Duration::from_millis(warm_up_ms))
-        .measurement_time(Duration::from_millis(measurement_ms))
-        .sample_size(samples)
-        .nresamples(RESAMPLES)
-}
-
-fn api_summary_wanted() -> Result<bool, SuiteError> {
-    match std::env::var(API_SUMMARY_VARIABLE).unwrap_or_default().as_str() {
-        "" | "0" => Ok(false),
-        "1" => Ok(true),
-        other => Err(SuiteError::ApiSummary(other.to_owned())),
-    }
-}
-
-fn order_seed() -> Result<Option<u64>, SuiteError> {
-    let Ok(text) = std::env::var(ORDER_SEED_VARIABLE) else {
-        return Ok(None);
-    };
-    text.parse().map(Some).map_err(|_| SuiteError::OrderSeed(text))
 }

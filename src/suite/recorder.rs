@@ -153,17 +153,20 @@ impl Recorder {
             .extend(before.zip(after).map(|(before, after)| before.mean(after)));
     }
 
-    /// Keeps a case that was measured; `saved` is what Criterion saved of it.
+    /// Keeps a case that was measured; `saved` is what Criterion saved of it, or why that is nothing.
     pub(super) fn add(
         &mut self,
         id: &BenchmarkId,
         case: &dyn Case,
-        saved: Option<SavedSample>,
+        saved: Result<SavedSample, String>,
         observation: Observation,
     ) -> cuda::Result<()> {
-        let Some(saved) = saved else {
-            self.skip(id, String::from("Criterion saved no sample of it"));
-            return Ok(());
+        let saved = match saved {
+            Ok(saved) => saved,
+            Err(reason) => {
+                self.skip(id, format!("Criterion saved no sample of it: {reason}"));
+                return Ok(());
+            }
         };
         let flags = self.flags();
         // Criterion's last calls are the samples; those before warmed up.

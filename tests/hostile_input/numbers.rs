@@ -42,7 +42,13 @@ fn huge_numbers_are_no_measurements_and_overflow_nothing() {
             "{number}"
         );
     }
-    // Where any number may stand, the largest does no harm: 2^64 iterations of 1 ns can be summed.
+}
+
+/// Where any number may stand, the largest does no harm: 2^64 iterations of 1 ns can be summed.
+#[test]
+fn the_largest_numbers_that_are_valid_do_no_harm() {
+    let desk = Desk::new();
+    let largest = u64::MAX;
     let totals = vec![2f64.powi(64); 10];
     plant(&desk, "old", |(manifest, launches)| {
         let settings = json!({"sample_size": largest, "repeated": largest, "visits": u32::MAX,

@@ -44,6 +44,18 @@ fn names_that_lead_out_of_the_folder_are_refused() {
     assert!(place.starts("first").is_empty());
 }
 
+/// Whatever a flag holds, the refusal is one line.
+#[test]
+fn a_folder_whose_name_breaks_lines_does_not_break_the_message() {
+    let place = Place::with_stand_ins();
+    let mut command = place.poolbench(&["record", "--executables", "no\nsuch\u{1b}[2Jbundle"]);
+    let last = refusal(&mut command, 3);
+    assert!(
+        last.starts_with("poolbench: no\\nsuch\\u{1b}[2Jbundle: no bundle"),
+        "{last}"
+    );
+}
+
 /// Folders that refuse everybody, the superuser too: one that is a file, and one of the kernel's.
 #[test]
 fn a_folder_that_cannot_be_written_is_refused_before_anything_is_measured() {

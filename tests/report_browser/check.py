@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 
-DEADLINE_S = 400
+DEADLINE_S = 900
 SLICE_PX = 1400
 
 
@@ -228,6 +228,9 @@ def check(browser, path, folder, whole):
             page = Page(browser, url, width, height, scheme, touch)
             overflow = page.run(OVERFLOW)
             claim(overflow <= 0, f"{name}: nothing sticks out of the page ({overflow} px)")
+            # A table of ids that are no one's but a test's may scroll in its box; the suite's own fits.
+            wide = page.run("(() => { const box = document.getElementById('all').parentElement; return box.scrollWidth - box.clientWidth })()")
+            claim(touch or stem == "hostile" or wide <= 0, f"{name}: the table fits ({wide} px)")
             ratio, where = page.run(CONTRAST)
             claim(ratio >= 4.5, f"{name}: text stands out from its ground: {ratio:.2f} at {where}")
             check_marks(page, name)

@@ -29,6 +29,8 @@ const CONTEXT: u64 = 0x10;
 /// The device's memory, unless `POOLBENCH_HOST_MEMORY_MIB` says otherwise: half of what the system has
 /// available, and no more than this.
 const CAPACITY_BYTES_MAX: u64 = 4 << 30;
+/// The most memory that may be asked for: what a process can address.
+const MIB_MAX: u64 = 1 << 27;
 
 thread_local! {
     static CURRENT_CONTEXT: Cell<u64> = const { Cell::new(0) };
@@ -185,12 +187,20 @@ impl State {
 }
 
 fn capacity_bytes() -> u64 {
-    let asked = std::env::var("POOLBENCH_HOST_MEMORY_MIB")
-        .ok()
-        .and_then(|text| text.parse::<u64>().ok());
-    asked
-        .and_then(|mib| mib.checked_mul(1 << 20))
-        .unwrap_or_else(|| (available_bytes() / 2).min(CAPACITY_BYTES_MAX))
+    // What cannot be read was refused when the device was chosen.
+    let asked = asked_bytes().ok().flatten();
+    asked.unwrap_or_else(|| (available_bytes() / 2).min(CAPACITY_BYTES_MAX))
+}
+
+/// The memory that `POOLBENCH_HOST_MEMORY_MIB` asks for; its text where that is no number of MiB.
+pub(in crate::driver) fn asked_bytes() -> Result<Option<u64>, String> {
+    let text = std::env::var_os("POOLBENCH_HOST_MEMORY_MIB").unwrap_or_default();
+    let text = text.to_string_lossy();
+    if text.is_empty() {
+        return Ok(None);
+    }
+    let mib = text.parse::<u64>().ok().filter(|mib| (1..=MIB_MAX).contains(mib));
+    mib.map(|mib| Some(mib << 20)).ok_or_else(|| text.into_owned())
 }
 
 /// `MemAvailable`; where the system does not say, a size that every machine has.

@@ -65,6 +65,7 @@ mod stream_api;
 mod stream_order_tests;
 mod submission;
 
+pub(super) use device::asked_bytes;
 pub use ledger::Ledger;
 #[cfg(feature = "fault-injection")]
 pub use ledger::take_everything_back;

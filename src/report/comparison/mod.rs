@@ -141,10 +141,13 @@ pub struct Compared {
 pub enum Incomparable {
     /// They measured different things.
     #[error(
-        "{} and {} do not compare: {}; --allow-mismatch compares them all the same",
-        base,
-        new,
-        mismatches(differences)
+        "{base} and {new} do not compare: {}; {}",
+        mismatches(differences),
+        if *is_host_against_gpu {
+            "the host device's times are never compared with a GPU's"
+        } else {
+            "--allow-mismatch compares them all the same"
+        }
     )]
     Mismatch {
         /// The base's name.
@@ -153,6 +156,8 @@ pub enum Incomparable {
         new: String,
         /// What differs; each is [`DifferenceKind::Refused`].
         differences: Vec<Difference>,
+        /// Whether one side is the host device and the other a GPU, which no request allows.
+        is_host_against_gpu: bool,
     },
     /// No benchmark was measured on both sides.
     #[error("{base} and {new} have no measured benchmark in common: {in_base} ids in the base, {in_new} in the new side{}", example.as_ref().map(|(base, new)| format!(", as {base:?} and {new:?}")).unwrap_or_default())]
@@ -190,13 +195,16 @@ impl Compared {
     ///
     /// # Errors
     ///
-    /// Sides that measured different things, unless the request allows it, and sides without a
-    /// benchmark in common.
+    /// Sides that measured different things, unless the request allows it (never the host device and a
+    /// GPU), and sides without a benchmark in common.
     pub fn new(base: Input, new: Input, request: CompareRequest) -> Result<Compared, Incomparable> {
         let differences = differences(&base, &new);
         let refused = |difference: &&Difference| difference.kind == DifferenceKind::Refused;
-        if !request.allow_mismatch && differences.iter().any(|difference| refused(&difference)) {
+        let is_host_against_gpu = is_host(&base).zip(is_host(&new)).is_some_and(|(base, new)| base != new);
+        let is_allowed = request.allow_mismatch && !is_host_against_gpu;
+        if !is_allowed && differences.iter().any(|difference| refused(&difference)) {
             return Err(Incomparable::Mismatch {
+                is_host_against_gpu,
                 base: base.name,
                 new: new.name,
                 differences: differences.iter().filter(refused).cloned().collect(),
@@ -260,6 +268,12 @@ impl Compared {
             .iter()
             .any(|benchmark| benchmark.measured.is_some() && benchmark.verdict != Verdict::Inconclusive(FewLaunches))
     }
+}
+
+/// Whether a side is the host device's; `None` where it does not say.
+fn is_host(input: &Input) -> Option<bool> {
+    let manifest = input.manifest.as_ref()?;
+    Some(manifest.environment.device.name == "host")
 }
 
 fn differences(base: &Input, new: &Input) -> Vec<Difference> {

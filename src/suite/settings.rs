@@ -1,0 +1,42 @@
+//! What a bench executable is told beside its arguments: defaults, and variables of the environment.
+
+use super::SuiteError;
+use crate::cuda::Device;
+use criterion::Criterion;
+use std::time::Duration;
+
+/// Shuffles the order of the cases, so that order does not become part of a result.
+pub(super) const ORDER_SEED_VARIABLE: &str = "POOLBENCH_ORDER_SEED";
+/// Asks for the driver calls of each measured case, in a pass after its measurement.
+pub(super) const API_SUMMARY_VARIABLE: &str = "POOLBENCH_API_SUMMARY";
+/// Criterion's own default is ten times as many, whose plots alone then take four times as long as the
+/// measurement; a 95 % interval needs no more than this.
+const RESAMPLES: usize = 10_000;
+
+/// What holds where the command line says nothing else. Set on `Criterion`, never on a group, whose
+/// settings would win over the command line's.
+pub(super) fn defaults(device: Option<&Device>) -> Criterion {
+    // The host device is here to show that the suite works, and must be done in minutes on two cores.
+    let host = device.is_none_or(Device::is_host);
+    let (warm_up_ms, measurement_ms, samples) = if host { (200, 600, 10) } else { (500, 2000, 50) };
+    Criterion::default()
+        .warm_up_time(Duration::from_millis(warm_up_ms))
+        .measurement_time(Duration::from_millis(measurement_ms))
+        .sample_size(samples)
+        .nresamples(RESAMPLES)
+}
+
+pub(super) fn api_summary_wanted() -> Result<bool, SuiteError> {
+    match std::env::var(API_SUMMARY_VARIABLE).unwrap_or_default().as_str() {
+        "" | "0" => Ok(false),
+        "1" => Ok(true),
+        other => Err(SuiteError::ApiSummary(other.to_owned())),
+    }
+}
+
+pub(super) fn order_seed() -> Result<Option<u64>, SuiteError> {
+    let Ok(text) = std::env::var(ORDER_SEED_VARIABLE) else {
+        return Ok(None);
+    };
+    text.parse().map(Some).map_err(|_| SuiteError::OrderSeed(text))
+}
