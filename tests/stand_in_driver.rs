@@ -19,7 +19,9 @@ int cuDeviceGetName(char *name, int length, int device) { strncpy(name, "Stand-i
 int cuDeviceGetAttribute(int *value, unsigned attribute, int device) { *value = 0; return attribute > 101 ? 1 : 0; }
 int cuDevicePrimaryCtxRetain(void **context, int device) { *context = (void *)16; return 0; }
 int cuDevicePrimaryCtxRelease_v2(int device) { return 0; }
-int cuCtxSetCurrent(void *context) { return 0; }
+static void *current;
+int cuCtxSetCurrent(void *context) { current = context; return 0; }
+int cuCtxGetCurrent(void **context) { *context = current; return 0; }
 int cuModuleLoadDataEx(void **module, const void *image, unsigned n, unsigned *options, void **values) { return number("STAND_IN_LOAD", 222); }
 "#;
 
