@@ -307,13 +307,18 @@ impl Suite {
         workload: Box<dyn Workload>,
         device: &Device,
     ) -> Result<Observation, Failure> {
-        let wanted = self.kernels.is_none() && case.kernel_work().is_some();
-        // While the workload still has them.
-        let kernels = wanted.then(Kernels::shared);
-        let observation = measure::finish(workload, device)?;
-        if let Some(kernels) = kernels {
-            self.kernels = Some(kernels?);
+        if self.kernels.is_none() && case.kernel_work().is_some() {
+            // While the workload still has them.
+            match Kernels::shared() {
+                Ok(kernels) => self.kernels = Some(kernels),
+                Err(error) => {
+                    // The first failure is the one to report.
+                    let _ = measure::abandon(workload, device);
+                    return Err(error.into());
+                }
+            }
         }
+        let observation = measure::finish(workload, device)?;
         self.print_api_summary(id, case, device)?;
         all_released()?;
         self.record.add(id, observation);
