@@ -122,8 +122,8 @@ fn every_bench_ends_with_one_line_and_no_number_of_the_case_that_failed() {
         (
             "scratch_loop",
             "hoisted/4KiB",
-            "cuModuleUnload#1=late:803",
-            "cuModuleUnload",
+            "cuStreamDestroy_v2#1=late:803",
+            "cuStreamDestroy_v2",
         ),
         (
             "graph_replay",
@@ -167,6 +167,18 @@ fn every_bench_ends_with_one_line_and_no_number_of_the_case_that_failed() {
         let left = numbers(&target.path().join("poolbench/host/criterion"));
         assert!(left.is_empty(), "{fault}: {left:?}");
     }
+}
+
+/// The kernels serve every case, and so go after the last.
+#[test]
+fn kernels_that_cannot_be_unloaded_end_the_run_and_keep_what_was_measured() {
+    let target = tempfile::tempdir().expect("a temporary folder");
+    let output = run("cuModuleUnload#1=late:803", "hoisted/4KiB", &target);
+    assert_eq!(output.status.code(), Some(3));
+    let lines = own_lines(&output);
+    let expected = "poolbench: after the last case: cuModuleUnload failed: CUDA_ERROR_SYSTEM_DRIVER_MISMATCH (803)";
+    assert_eq!(lines.last().map(String::as_str), Some(expected));
+    assert!(has_number(&target, "hoisted"));
 }
 
 #[test]
