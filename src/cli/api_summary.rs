@@ -1,7 +1,7 @@
 //! `poolbench api-summary`: the driver calls of one case of the scratch loop, set-up apart from the loop.
 
-use super::output::{failed, print};
-use clap::{Args, ValueEnum};
+use super::output::{Format, conclude};
+use clap::Args;
 use poolbench::api_summary;
 use poolbench::case::{Size, Threshold};
 use poolbench::cuda::Device;
@@ -31,12 +31,6 @@ pub(super) struct Arguments {
     format: Format,
 }
 
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum Format {
-    Text,
-    Json,
-}
-
 fn named_strategy(name: &str) -> Result<&'static StrategyKind, String> {
     strategy::named(name).ok_or_else(|| {
         let names: Vec<&str> = strategy::ALL.iter().map(|kind| kind.name).collect();
@@ -45,10 +39,7 @@ fn named_strategy(name: &str) -> Result<&'static StrategyKind, String> {
 }
 
 pub(super) fn run(arguments: &Arguments) -> ExitCode {
-    match summary(arguments).and_then(|text| print(&(text + "\n"))) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(message) => failed(&message),
-    }
+    conclude(summary(arguments).map(|text| text + "\n"))
 }
 
 fn summary(arguments: &Arguments) -> Result<String, String> {

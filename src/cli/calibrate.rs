@@ -1,19 +1,11 @@
 //! `poolbench calibrate`: false alarms and detectable effects on a baseline's own noise.
 
-use super::output::{failed, print};
-use clap::ValueEnum;
+use super::output::{Format, conclude};
 use poolbench::baseline::{FOLDER, Input};
 use poolbench::report::{CalibrationReport, calibration_json, calibration_text};
 use poolbench::stats::{CalibrationPlan, Options};
 use std::path::Path;
 use std::process::ExitCode;
-
-/// How the calibration is shown.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Format {
-    Text,
-    Json,
-}
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Arguments {
@@ -31,10 +23,7 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn run(arguments: &Arguments) -> ExitCode {
-    match text(arguments).and_then(|text| print(&text)) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(message) => failed(&message),
-    }
+    conclude(text(arguments))
 }
 
 fn text(arguments: &Arguments) -> Result<String, String> {

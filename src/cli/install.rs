@@ -1,6 +1,6 @@
 //! `poolbench install`: a baseline for `cargo bench -- --baseline NAME` and critcmp.
 
-use super::output::{failed, print};
+use super::output::conclude;
 use poolbench::baseline::{Baseline, BaselineName, Existing, FOLDER, InputError, criterion_home, folder_of, names_in};
 use poolbench::slug::slug;
 use std::path::Path;
@@ -16,10 +16,7 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn run(arguments: &Arguments) -> ExitCode {
-    match install(arguments).and_then(|text| print(&text)) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(message) => failed(&message),
-    }
+    conclude(install(arguments))
 }
 
 fn install(arguments: &Arguments) -> Result<String, String> {

@@ -1,18 +1,10 @@
 //! `poolbench list`: the baselines, a line each.
 
-use super::output::{failed, print};
-use clap::ValueEnum;
+use super::output::{Format, conclude};
 use poolbench::baseline::{FOLDER, inventory};
 use poolbench::report::{inventory_json, inventory_text};
 use std::path::Path;
 use std::process::ExitCode;
-
-/// How the list is shown.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Format {
-    Text,
-    Json,
-}
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Arguments {
@@ -22,10 +14,7 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn run(arguments: &Arguments) -> ExitCode {
-    match text(arguments.format).and_then(|text| print(&text)) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(message) => failed(&message),
-    }
+    conclude(text(arguments.format))
 }
 
 fn text(format: Format) -> Result<String, String> {

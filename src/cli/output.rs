@@ -1,10 +1,26 @@
 //! Where a result goes: to standard output, or whole into a file.
 
+use clap::ValueEnum;
 use poolbench::report::OneLine;
 use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::path::Path;
 use std::process::ExitCode;
+
+/// How a result is printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Format {
+    Text,
+    Json,
+}
+
+/// Prints a command's result, or its failure, and returns the exit code.
+pub(super) fn conclude(result: Result<String, String>) -> ExitCode {
+    match result.and_then(|text| print(&text)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => failed(&message),
+    }
+}
 
 /// Prints a failure as one line, with whatever the inputs put into it made harmless, and returns exit
 /// code 3.

@@ -1,7 +1,7 @@
 //! `poolbench replay`: an allocation trace under every strategy and threshold, and what to use.
 
-use super::output::{failed, print, say};
-use clap::{Args, ValueEnum};
+use super::output::{Format, conclude, say};
+use clap::Args;
 use poolbench::cuda::Device;
 use poolbench::replay::{
     Combination, CompileOptions, Program, ReplayThreshold, Report, Settings, Subject, Synchronise, replay, text,
@@ -60,12 +60,6 @@ pub(super) struct Arguments {
     /// Writes the compiled operations and replays nothing.
     #[arg(long, value_name = "FILE", hide = true)]
     dump_operations: Option<PathBuf>,
-}
-
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum Format {
-    Text,
-    Json,
 }
 
 /// The strategies that serve a program: `noop` gives nothing.
@@ -127,10 +121,7 @@ fn process_and_device(text: &str) -> Result<(u32, u32), String> {
 }
 
 pub(super) fn run(arguments: &Arguments) -> ExitCode {
-    match report(arguments).and_then(|text| print(&text)) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(message) => failed(&message),
-    }
+    conclude(report(arguments))
 }
 
 /// The report as it is printed; nothing where operations were only written.

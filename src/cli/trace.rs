@@ -1,18 +1,10 @@
 //! `poolbench trace`: what an allocation trace holds.
 
-use super::output::{failed, print};
-use clap::ValueEnum;
+use super::output::{Format, conclude};
 use poolbench::report::ascii_json;
 use poolbench::trace;
 use std::path::PathBuf;
 use std::process::ExitCode;
-
-/// How the summary is printed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Format {
-    Text,
-    Json,
-}
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Arguments {
@@ -25,10 +17,7 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn run(arguments: &Arguments) -> ExitCode {
-    match text(arguments).and_then(|text| print(&text)) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(message) => failed(&message),
-    }
+    conclude(text(arguments))
 }
 
 fn text(arguments: &Arguments) -> Result<String, String> {
