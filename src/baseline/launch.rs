@@ -43,7 +43,18 @@ pub struct Samples {
     pub flags: Vec<String>,
 }
 
+/// A case is host-bound where its device time is below this share of its wall time.
+const HOST_BOUND_BELOW: f64 = 0.5;
+
 impl Samples {
+    /// Returns whether the host, not the device, sets the pace of these samples, by the device time of one
+    /// iteration in nanoseconds.
+    #[must_use]
+    pub fn is_host_bound(&self, device_time_ns: f64) -> bool {
+        self.median_ns()
+            .is_some_and(|wall_ns| device_time_ns < HOST_BOUND_BELOW * wall_ns)
+    }
+
     /// Returns the median time of an iteration; `None` without samples. *Unit* ns.
     #[must_use]
     pub fn median_ns(&self) -> Option<f64> {

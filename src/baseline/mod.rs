@@ -31,7 +31,7 @@ pub use inventory::{Holdings, Listed, inventory};
 pub use launch::{Launch, ProbeTimes, Samples};
 pub use manifest::{FORMAT, Manifest, Settings, Skipped};
 pub use name::{BaselineName, InvalidName};
-pub use process::{HOST_BOUND_BELOW, ProcessRecord, RecordRequest};
+pub use process::{ProcessRecord, RecordRequest};
 pub use resolve::{InputError, names_in};
 pub use spread::known_spread;
 pub use write::{Existing, PARTIAL_PREFIX};

@@ -46,9 +46,6 @@ impl RecordRequest {
     pub const VARIABLE: &'static str = "POOLBENCH_RECORD";
 }
 
-/// A case is host-bound where its device time is below this share of its wall time.
-pub const HOST_BOUND_BELOW: f64 = 0.5;
-
 /// What one process of one bench executable measured.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ProcessRecord {

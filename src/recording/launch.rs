@@ -8,7 +8,7 @@ use super::plan::{Plan, Side, Step, now};
 use super::process::{Starter, Task};
 use super::progress::Progress;
 use super::state::FinishedLaunch;
-use crate::baseline::{HOST_BOUND_BELOW, Launch, ProcessRecord};
+use crate::baseline::{Launch, ProcessRecord};
 use crate::environment::Monitor;
 use rand::SeedableRng as _;
 use rand::rngs::StdRng;
@@ -179,7 +179,7 @@ impl FinishedLaunch {
     pub(super) fn host_bound(&self) -> impl Iterator<Item = &String> {
         self.launch.samples.iter().filter_map(|(id, samples)| {
             let device_ns = self.device_time_ns.get(id)?;
-            (*device_ns < HOST_BOUND_BELOW * samples.median_ns()?).then_some(id)
+            samples.is_host_bound(*device_ns).then_some(id)
         })
     }
 

@@ -2,7 +2,7 @@
 
 use super::SuiteError;
 use crate::baseline::criterion_home::SavedSample;
-use crate::baseline::{HOST_BOUND_BELOW, ProbeTimes, ProcessRecord, RecordRequest, Samples, Skipped};
+use crate::baseline::{ProbeTimes, ProcessRecord, RecordRequest, Samples, Skipped};
 use crate::case::BenchmarkId;
 use crate::cuda::{self, Device};
 use crate::environment::{Environment, Monitor};
@@ -111,7 +111,7 @@ impl Recorder {
         measured
             .filter_map(|(id, samples)| {
                 let device_ns = self.record.device_time_ns.get(id)?;
-                (*device_ns < HOST_BOUND_BELOW * samples.median_ns()?).then(|| id.clone())
+                samples.is_host_bound(*device_ns).then(|| id.clone())
             })
             .collect()
     }
