@@ -3,6 +3,7 @@
 use super::adjustment::ProbeSlope;
 use super::benchmark_id::BenchmarkId;
 use super::common_shift::{CommonShift, Correction, Uncertainty, common_estimate, describe, moved_apart};
+use super::doubts::warnings;
 use super::effect::Effect;
 use super::finding::{Direction, Finding, Member, Renaming, findings, renamings};
 use super::launch_levels::{HostWeather, LaunchLevels};
@@ -10,7 +11,7 @@ use super::launch_table::{LaunchTable, Row, SessionIndex};
 use super::matched::{Aligned, Class, Matched, Prepared, SessionLayout};
 use super::multiple_testing::q_values;
 use super::noisy_host::SlowShare;
-use super::null_distribution::{NullDistributions, minimum_launches};
+use super::null_distribution::NullDistributions;
 use super::options::{Options, SessionSpread};
 use super::rank_test::Bounds;
 use super::sessions::{About, SessionVariances, sessions_needed, spread_between};
@@ -372,87 +373,4 @@ fn summarise(benchmarks: &[BenchmarkComparison]) -> Summary {
         *count += 1;
     }
     summary
-}
-
-fn warnings(
-    comparison: &Comparison,
-    matched: &[Matched],
-    (base, new): (&LaunchTable, &LaunchTable),
-    options: &Options,
-) -> Vec<Warning> {
-    let mut warnings = Vec::new();
-    let counted = |holds: fn(&Matched) -> bool| matched.iter().filter(|b| holds(b)).count();
-    let mut when = |count: usize, warning: fn(usize) -> Warning| {
-        if count > 0 {
-            warnings.push(warning(count));
-        }
-    };
-    when(counted(|b| b.layout == SessionLayout::One), |benchmarks| {
-        Warning::OneSession { benchmarks }
-    });
-    when(counted(unequal), |benchmarks| Warning::UnequalLaunches { benchmarks });
-    when(counted(|b| b.class == Class::Unknown), |benchmarks| {
-        Warning::HostBoundUnknown { benchmarks }
-    });
-    let launches = super::order::median(matched.iter().map(|b| b.test.launches_min() as f64).collect());
-    let needed = minimum_launches(matched.len(), options.false_discovery_rate());
-    if let Some(launches) = launches.filter(|&launches| launches < needed as f64) {
-        warnings.push(Warning::FewLaunches {
-            launches: launches as usize,
-            needed,
-        });
-    }
-    if matched.iter().any(partly_shared) {
-        warnings.push(Warning::PartlySharedSessions);
-    }
-    if let Some(shift) = comparison.common_shift {
-        if shift.correction == Correction::MovedApart {
-            warnings.push(Warning::MovedApart);
-        }
-        if shift.declared {
-            warnings.push(Warning::CommonShift);
-        }
-    }
-    if comparison.slow_share.is_some_and(|share| share.is_noisy()) {
-        warnings.push(Warning::NoisyHost);
-    }
-    let flags: std::collections::BTreeSet<&String> = base.flags.keys().chain(new.flags.keys()).collect();
-    for flag in flags {
-        let count = |table: &LaunchTable| table.flags.get(flag).copied().unwrap_or(0);
-        warnings.push(Warning::Flagged {
-            flag: flag.clone(),
-            base: count(base),
-            new: count(new),
-        });
-    }
-    for benchmark in matched {
-        if benchmark.probes_incomplete {
-            warnings.push(Warning::ProbesIncomplete(benchmark.id.clone()));
-        }
-        if adjustment_disagrees(benchmark) {
-            warnings.push(Warning::AdjustmentDisagrees(benchmark.id.clone()));
-        }
-    }
-    warnings
-}
-
-fn unequal(matched: &Matched) -> bool {
-    let (base, new) = (matched.base.len(), matched.new.len());
-    base.max(new) > 2 * base.min(new)
-}
-
-fn partly_shared(matched: &Matched) -> bool {
-    let theirs = super::matched::sessions(&matched.new);
-    matched.layout != SessionLayout::Shared
-        && super::matched::sessions(&matched.base)
-            .iter()
-            .any(|session| theirs.contains(session))
-}
-
-/// The raw and the adjusted 95 % interval have nothing in common: what the times alone say, and
-/// what they say beside the probe, cannot both be the driver's effect.
-fn adjustment_disagrees(matched: &Matched) -> bool {
-    let intervals = matched.raw.interval95.zip(matched.shift.interval95);
-    matched.slope.is_some()
-        && intervals.is_some_and(|(raw, adjusted)| raw.lower > adjusted.upper || adjusted.lower > raw.upper)
 }

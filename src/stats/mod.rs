@@ -12,6 +12,7 @@ mod bootstrap;
 mod calibration;
 mod common_shift;
 mod comparison;
+mod doubts;
 mod effect;
 mod finding;
 mod in_process;
