@@ -1,15 +1,13 @@
 #!/usr/bin/env python3
 """Runs poolbench's benches and the C++ peer in alternation and prints the ratio of each case.
 
-Usage: alternate.py BENCH_EXECUTABLE[,BENCH_EXECUTABLE...] PEER_EXECUTABLE [PAIRS] [RESULTS.json] [FILTER]
-
-Each bench executable runs in a process of its own. FILTER is a part of the ids; without it, all that both programs have is measured.
-
-Each pair is one process of each, in random order; a case's value is the median over a process's
-samples. The table gives, per case, the median over pairs of poolbench / C++, its 95 % interval (order
-statistics of the pairs) and the largest ratio.
+Each bench executable runs in a process of its own. Each pair is one process of each, in random order; a case's value
+is the median over a process's samples. The table gives, per case, the median over pairs of poolbench / C++, its 95 %
+interval (order statistics of the pairs) and the largest ratio. A run that is cut short by SIGTERM shows the pairs that
+it finished.
 """
 
+import argparse
 import json
 import math
 import os
@@ -20,39 +18,48 @@ import subprocess
 import sys
 import tempfile
 
-WARM_UP_MS, MEASUREMENT_MS, SAMPLES = 50, 150, 10
+SAMPLES = 10
 # What both programs have.
 COMMON = "/(hoisted|sync|stream_ordered|owned_pool|hoisted,graph|stream_ordered,graph)/"
 
 
-def poolbench(executables, wanted):
-    """{id: median ns} of one process a bench, from Criterion's files."""
-    values = {}
-    for executable in executables.split(","):
-        values.update(bench(executable, wanted))
-    return values
+class Failed(Exception):
+    """A program that ended with another code than 0, and what it said."""
 
 
-def bench(executable, wanted):
+def output(command, **settings):
+    """(standard output, standard error) of a program that must succeed."""
+    done = subprocess.run(command, capture_output=True, text=True, errors="replace", **settings)
+    if done.returncode != 0:
+        raise Failed(f"{' '.join(command)}: exit {done.returncode}\n{done.stderr.strip()[-2000:]}")
+    return done.stdout, done.stderr
+
+
+def bench(executable, wanted, warm_up_ms=50, measurement_ms=150, environment=None):
+    """({id: median ns}, standard error) of one process, the first from Criterion's files."""
     with tempfile.TemporaryDirectory() as home:
-        command = [executable, wanted or COMMON, "--bench", "--noplot", "--nresamples", "1000", "--warm-up-time", str(WARM_UP_MS / 1e3),
-                   "--measurement-time", str(MEASUREMENT_MS / 1e3), "--sample-size", str(SAMPLES)]
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env={**os.environ, "CRITERION_HOME": home})
+        command = [executable, wanted, "--bench", "--noplot", "--nresamples", "1000", "--warm-up-time", str(warm_up_ms / 1e3),
+                   "--measurement-time", str(measurement_ms / 1e3), "--sample-size", str(SAMPLES)]
+        _, said = output(command, env={**os.environ, **(environment or {}), "CRITERION_HOME": home})
         values = {}
         for path in pathlib.Path(home).glob("*/*/*/new/sample.json"):
             sample = json.loads(path.read_text())
-            times = sorted(time / iters for time, iters in zip(sample["times"], sample["iters"]))
-            middle = len(times) // 2
-            median = times[middle] if len(times) % 2 else (times[middle - 1] + times[middle]) / 2
-            values["/".join(path.parts[-5:-2])] = median
-        return values
+            values["/".join(path.parts[-5:-2])] = middle([time / iters for time, iters in zip(sample["times"], sample["iters"])])
+        return values, said
 
 
-def peer(executable, wanted):
+def poolbench(asked):
+    """{id: median ns} of one process a bench."""
+    values = {}
+    for executable in asked.benches.split(","):
+        values.update(bench(executable, asked.filter or COMMON, asked.warm_up_ms, asked.measurement_ms)[0])
+    return values
+
+
+def peer(asked):
     """{id: median ns} of one process, from its lines."""
-    command = [executable, str(WARM_UP_MS), str(MEASUREMENT_MS), str(SAMPLES), wanted]
-    lines = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
-    return {name: float(value) for name, value in (line.rsplit(",", 1) for line in lines)}
+    lines, _ = output([asked.peer, str(asked.warm_up_ms), str(asked.measurement_ms), str(SAMPLES), asked.filter])
+    return {name: float(value) for name, value in (line.rsplit(",", 1) for line in lines.splitlines())}
 
 
 def interval(sorted_values):
@@ -84,24 +91,37 @@ def table(runs):
               f"{ratios[-1]:6.3f}")
 
 
+def arguments():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("benches", help="bench executables, separated by commas")
+    parser.add_argument("peer", help="what nvcc made of peer.cu")
+    parser.add_argument("pairs", nargs="?", type=int, default=12)
+    parser.add_argument("results", nargs="?", help="a JSON file for the pairs' values")
+    parser.add_argument("filter", nargs="?", default="",
+                        help="a regular expression on the ids, for both programs; otherwise all that both have")
+    parser.add_argument("--warm-up-ms", type=int, default=50)
+    parser.add_argument("--measurement-ms", type=int, default=150)
+    return parser.parse_args()
+
+
 def main():
-    ours, theirs = sys.argv[1], sys.argv[2]
-    pairs = int(sys.argv[3]) if len(sys.argv) > 3 else 12
-    wanted = sys.argv[5] if len(sys.argv) > 5 else ""
-    # A run that is cut short still shows the pairs that it finished.
+    asked = arguments()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     runs = []
     try:
-        for index in range(pairs):
-            order = [("poolbench", poolbench, ours), ("peer", peer, theirs)]
+        for index in range(asked.pairs):
+            order = [("poolbench", poolbench), ("peer", peer)]
             random.Random(index).shuffle(order)
-            runs.append({name: run(executable, wanted) for name, run, executable in order})
-            print(f"pair {index + 1} of {pairs}", file=sys.stderr)
-            if len(sys.argv) > 4:
-                pathlib.Path(sys.argv[4]).write_text(json.dumps(runs))
+            runs.append({name: run(asked) for name, run in order})
+            print(f"pair {index + 1} of {asked.pairs}", file=sys.stderr)
+            if asked.results:
+                pathlib.Path(asked.results).write_text(json.dumps(runs))
+    except Failed as failure:
+        sys.exit(f"alternate.py: {failure}")
     finally:
         if runs:
             table(runs)
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -5,20 +5,12 @@
 // Run:   ./kernel_rate [MiB]
 
 #include "../../kernels/scratch.cu"
+#include "check.cuh"
 
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <vector>
-
-#define CHECK(call)                                                                            \
-    do {                                                                                       \
-        const cudaError_t error = (call);                                                      \
-        if (error != cudaSuccess) {                                                            \
-            std::fprintf(stderr, "kernel_rate: %s: %s\n", #call, cudaGetErrorString(error));   \
-            std::exit(3);                                                                      \
-        }                                                                                      \
-    } while (0)
 
 int main(int argc, char** argv) {
     const size_t bytes = static_cast<size_t>(argc > 1 ? std::atoi(argv[1]) : 256) << 20;

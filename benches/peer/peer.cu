@@ -4,9 +4,12 @@
 // Build: nvcc -O3 -std=c++17 -gencode arch=compute_75,code=compute_75 -o peer benches/peer/peer.cu
 // Run:   ./peer [milliseconds of warm-up] [milliseconds of measurement] [samples] [filter]
 //
+// The filter is a regular expression that is sought in the ids, as Criterion's is.
+//
 // PTX for compute_75, like poolbench's, so that both run what the driver's compiler makes of it.
 
 #include "../../kernels/scratch.cu"
+#include "check.cuh"
 
 #include <algorithm>
 #include <chrono>
@@ -14,17 +17,9 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <regex>
 #include <string>
 #include <vector>
-
-#define CHECK(call)                                                                            \
-    do {                                                                                       \
-        const cudaError_t error = (call);                                                      \
-        if (error != cudaSuccess) {                                                            \
-            std::fprintf(stderr, "peer: %s: %s\n", #call, cudaGetErrorString(error));          \
-            std::exit(3);                                                                      \
-        }                                                                                      \
-    } while (0)
 
 namespace {
 
@@ -57,7 +52,7 @@ struct Options {
     double warm_up_s;
     double measurement_s;
     int samples;
-    const char* filter;
+    std::regex filter;
 };
 
 double seconds_since(Clock::time_point start) {
@@ -231,8 +226,17 @@ void measure_case(const std::string& id, Loop& loop, const Options& options) {
     std::fflush(stdout);
 }
 
+std::regex filter_of(const char* text) {
+    try {
+        return std::regex(text);
+    } catch (const std::regex_error& error) {
+        std::fprintf(stderr, "peer: the filter %s is no regular expression: %s\n", text, error.what());
+        std::exit(2);
+    }
+}
+
 bool wanted(const std::string& id, const Options& options) {
-    return !options.filter || id.find(options.filter) != std::string::npos;
+    return std::regex_search(id, options.filter);
 }
 
 }  // namespace
@@ -242,7 +246,7 @@ int main(int argc, char** argv) {
         return argc > index ? std::atof(argv[index]) : otherwise;
     };
     const Options options = {number(1, 500) / 1e3, number(2, 2000) / 1e3, static_cast<int>(number(3, 50)),
-                             argc > 4 ? argv[4] : nullptr};
+                             filter_of(argc > 4 ? argv[4] : "")};
     const auto constant = [](const Size& size) {
         return std::vector<size_t>(kIterations, size.bytes / sizeof(float));
     };
