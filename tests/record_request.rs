@@ -17,8 +17,9 @@ fn request(folder: &Path) -> RecordRequest {
         order_seed: 1,
         only: Some([HOISTED, SYNC].map(String::from).into()),
         loop_time_max_s: 0.1,
-        visits: 1,
-        host_bound: None,
+        turns: 10,
+        sample_size: 10,
+        warm_up_time_s: 0.005,
         device_times: true,
         probes: true,
         processor: None,
@@ -68,24 +69,6 @@ fn the_cases_asked_for_are_recorded_with_their_probes() {
         assert!(record.observations.contains_key(id), "{id}");
         assert!(record.device_time_ns[id] > 0.0, "{id} runs kernels");
     }
-}
-
-#[test]
-fn host_bound_cases_are_visited_again_and_others_once() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let mut request = request(folder.path());
-    request.visits = 3;
-    request.host_bound = Some([HOISTED.to_owned()].into());
-    let output = run(folder.path(), &json(&request));
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let record: ProcessRecord =
-        serde_json::from_slice(&fs::read(&request.output).expect("a record")).expect("its format");
-    let count = |id: &str| {
-        let samples = &record.samples[id];
-        samples.check().expect("measurements, each with its probe");
-        samples.times_ns.len()
-    };
-    assert_eq!((count(HOISTED), count(SYNC)), (30, 10));
 }
 
 #[test]

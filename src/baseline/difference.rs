@@ -77,8 +77,8 @@ pub fn settings_differences(base: &Settings, new: &Settings) -> Vec<Difference> 
         new.sample_size.to_string(),
     );
     // Zero counts as one.
-    let visits = |settings: &Settings| settings.visits.max(1).to_string();
-    listed("visits a launch", visits(base), visits(new));
+    let turns = |settings: &Settings| settings.turns.max(1).to_string();
+    listed("turns a benchmark", turns(base), turns(new));
     listed(
         "longest loop",
         seconds(base.loop_time_max_s),
@@ -349,20 +349,20 @@ mod tests {
         let new = Settings {
             label: Some(String::from("new")),
             repeated: 3,
-            visits: 1,
+            turns: 1,
             ..Settings::default()
         };
-        assert_eq!(settings_differences(&base, &new), [], "no visit counts as one");
+        assert_eq!(settings_differences(&base, &new), [], "no turn counts as one");
         let new = Settings {
             filter: Some(String::from("sync")),
-            visits: 3,
+            turns: 3,
             ..new
         };
         let found: Vec<_> = settings_differences(&base, &new)
             .iter()
             .map(|difference| (difference.what, difference.base.clone(), difference.new.clone()))
             .collect();
-        let expected = [("visits a launch", "1", "3"), ("filter", "none", "sync")];
+        let expected = [("turns a benchmark", "1", "3"), ("filter", "none", "sync")];
         assert_eq!(
             found,
             expected.map(|(what, base, new)| (what, base.to_owned(), new.to_owned()))

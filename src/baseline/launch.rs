@@ -68,23 +68,6 @@ impl Samples {
         let (below, above) = (times_ns.len().checked_sub(1)? / 2, times_ns.len() / 2);
         Some(f64::midpoint(times_ns[below], times_ns[above]))
     }
-
-    /// Adds the samples of another visit to the same benchmark in the same launch.
-    pub fn extend(&mut self, visit: Samples) {
-        self.iters.extend(visit.iters);
-        self.times_ns.extend(visit.times_ns);
-        match (&mut self.probe_ns, visit.probe_ns) {
-            (Some(probe), Some(other)) => {
-                probe.syscall.extend(other.syscall);
-                probe.memory.extend(other.memory);
-            }
-            // A probe stands beside every sample or beside none.
-            (probe, _) => *probe = None,
-        }
-        self.flags.extend(visit.flags);
-        self.flags.sort_unstable();
-        self.flags.dedup();
-    }
 }
 
 /// Fixed pieces of host work beside each sample, mean of before and after. *Shape* `[n]` each, or empty.
@@ -104,36 +87,18 @@ pub struct ProbeTimes {
 mod tests {
     use super::*;
 
-    fn visit(times_ns: &[f64], flag: &str) -> Samples {
-        Samples {
-            iters: vec![2.0; times_ns.len()],
-            times_ns: times_ns.to_vec(),
-            probe_ns: Some(ProbeTimes {
-                syscall: times_ns.to_vec(),
-                memory: Vec::new(),
-            }),
-            flags: vec![flag.to_owned()],
-        }
-    }
-
     #[test]
     fn medians_are_per_iteration() {
-        assert_eq!(visit(&[6.0, 2.0, 4.0], "").median_ns(), Some(2.0));
-        assert_eq!(visit(&[6.0, 2.0, 4.0, 4.4], "").median_ns(), Some(2.1));
-        assert_eq!(Samples::default().median_ns(), None);
-    }
-
-    #[test]
-    fn visits_add_up_and_lose_probes_that_do_not_pair_up() {
-        let mut samples = visit(&[1.0, 2.0], "shared");
-        samples.extend(visit(&[3.0], "shared"));
-        assert_eq!((samples.times_ns.len(), samples.iters.len()), (3, 3));
-        assert_eq!(samples.probe_ns.as_ref().map(|probe| probe.syscall.len()), Some(3));
-        assert_eq!(samples.flags, ["shared"]);
-        let mut without = visit(&[3.0], "throttled");
-        without.probe_ns = None;
-        samples.extend(without);
-        assert_eq!(samples.probe_ns, None);
-        assert_eq!(samples.flags, ["shared", "throttled"]);
+        let median_ns = |times_ns: &[f64]| {
+            let samples = Samples {
+                iters: vec![2.0; times_ns.len()],
+                times_ns: times_ns.to_vec(),
+                ..Samples::default()
+            };
+            samples.median_ns()
+        };
+        assert_eq!(median_ns(&[6.0, 2.0, 4.0]), Some(2.0));
+        assert_eq!(median_ns(&[6.0, 2.0, 4.0, 4.4]), Some(2.1));
+        assert_eq!(median_ns(&[]), None);
     }
 }

@@ -65,8 +65,8 @@ pub struct Settings {
     pub measurement_time_s: f64,
     /// Samples of each benchmark in each launch.
     pub sample_size: u64,
-    /// How often each host-bound benchmark was measured in each launch, its samples together.
-    pub visits: u32,
+    /// In how many turns the samples of each benchmark were taken at most, others in between.
+    pub turns: u32,
     /// What one loop may take at most in a recording, in seconds; slower cases are left out.
     pub loop_time_max_s: f64,
     /// The filter on the ids, where one was given.

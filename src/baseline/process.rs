@@ -22,14 +22,16 @@ pub struct RecordRequest {
     pub only: Option<BTreeSet<String>>,
     /// What one loop may take at most, in seconds; slower cases are skipped.
     pub loop_time_max_s: f64,
-    /// How often each host-bound case is measured, at moments as far apart as the process allows: the
-    /// host's speed changes within seconds. Other cases are measured once. Zero counts as one.
+    /// In how many turns each case's samples are taken at most, other cases in between: the host's speed
+    /// changes within seconds. Zero counts as one.
     #[serde(default)]
-    pub visits: u32,
-    /// The host-bound cases; `None` where they are not known yet, and the process finds out from the
-    /// device times.
+    pub turns: u32,
+    /// Samples of each case, as Criterion is told too.
     #[serde(default)]
-    pub host_bound: Option<BTreeSet<String>>,
+    pub sample_size: u64,
+    /// Criterion's warm-up of each case in seconds, as it is told too.
+    #[serde(default)]
+    pub warm_up_time_s: f64,
     /// Whether to measure each case's device time by events. It does not change from launch to launch.
     #[serde(default)]
     pub device_times: bool,

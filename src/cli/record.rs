@@ -46,10 +46,10 @@ pub(super) struct Arguments {
     /// Samples of each benchmark in each launch; 10 by default, and at least.
     #[arg(long, value_name = "N")]
     sample_size: Option<u64>,
-    /// Visits to each host-bound benchmark in each launch, seconds apart; 1 by default.
+    /// Turns in which a benchmark's samples are taken at most, others in between; 10 by default, one a sample.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
-    visits: Option<u32>,
-    /// What one loop may take, in seconds; 0.1 by default. Slower cases are skipped.
+    turns: Option<u32>,
+    /// What one loop may take, in seconds; 0.05 by default. Slower cases are skipped.
     #[arg(long, value_name = "S")]
     loop_time_max: Option<f64>,
     /// Pins the submitting thread to this processor.
@@ -99,7 +99,7 @@ impl Arguments {
             warm_up_time_s: self.warm_up_time,
             measurement_time_s: self.measurement_time,
             sample_size: self.sample_size,
-            visits: self.visits,
+            turns: self.turns,
             loop_time_max_s: self.loop_time_max,
             pinned_processor: self.pin,
             probes: self.no_probes.then_some(false),

@@ -7,8 +7,8 @@ use crate::baseline::{BaselineName, Settings};
 
 /// Launches of a recording where the user says nothing else.
 pub const LAUNCHES: u64 = 24;
-/// Visits to each host-bound benchmark in each launch where the user says nothing else.
-const VISITS: u32 = 1;
+/// Turns in which a benchmark's samples are taken where the user says nothing else: one for each sample.
+const TURNS: u32 = 10;
 /// Criterion takes no fewer.
 const SAMPLE_SIZE_MIN: u64 = 10;
 
@@ -30,8 +30,8 @@ pub struct Options {
     pub measurement_time_s: Option<f64>,
     /// Samples of each benchmark in each launch.
     pub sample_size: Option<u64>,
-    /// Visits to each host-bound benchmark in each launch.
-    pub visits: Option<u32>,
+    /// In how many turns the samples of a benchmark are taken at most, others in between.
+    pub turns: Option<u32>,
     /// What one loop may take at most, in seconds.
     pub loop_time_max_s: Option<f64>,
     /// The processor to pin the submitting thread to.
@@ -124,9 +124,9 @@ impl Options {
         Settings {
             warm_up_time_s: self.warm_up_time_s.unwrap_or(0.002),
             measurement_time_s: self.measurement_time_s.unwrap_or(0.01),
-            visits: self.visits.unwrap_or(VISITS),
+            turns: self.turns.unwrap_or(TURNS),
             sample_size: self.sample_size.unwrap_or(SAMPLE_SIZE_MIN),
-            loop_time_max_s: self.loop_time_max_s.unwrap_or(0.1),
+            loop_time_max_s: self.loop_time_max_s.unwrap_or(0.05),
             filter: self.filter.clone(),
             pinned_processor: self.pinned_processor,
             probes: self.probes.unwrap_or(true),
@@ -156,7 +156,7 @@ impl Options {
                 self.measurement_time_s.as_ref(),
                 Some(&recorded.measurement_time_s),
             ),
-            differ("--visits", self.visits.as_ref(), Some(&recorded.visits)),
+            differ("--turns", self.turns.as_ref(), Some(&recorded.turns)),
             differ("--sample-size", self.sample_size.as_ref(), Some(&recorded.sample_size)),
             differ(
                 "--loop-time-max",

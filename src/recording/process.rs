@@ -36,7 +36,6 @@ pub(super) struct Task {
     pub(super) only: Option<BTreeSet<String>>,
     pub(super) loop_time_max_s: f64,
     pub(super) device_times: bool,
-    pub(super) host_bound: Option<BTreeSet<String>>,
 }
 
 /// A record, and the line that says what was measured.
@@ -61,8 +60,9 @@ impl Starter<'_> {
             only: task.only.clone(),
             loop_time_max_s: task.loop_time_max_s,
             device_times: task.device_times,
-            visits: self.settings.visits,
-            host_bound: task.host_bound.clone(),
+            turns: self.settings.turns,
+            sample_size: self.settings.sample_size,
+            warm_up_time_s: self.settings.warm_up_time_s,
             probes: self.settings.probes,
             processor: self.settings.pinned_processor,
         };

@@ -2,7 +2,9 @@
 
 mod error;
 mod recorder;
+mod sampler;
 mod settings;
+mod turns;
 
 pub use error::SuiteError;
 
@@ -10,7 +12,7 @@ use crate::api_summary;
 use crate::baseline::criterion_home;
 use crate::case::BenchmarkId;
 use crate::cuda::{Device, Kernels};
-use crate::measure::{self, Case, Failure, Observation, Preparation, Workload};
+use crate::measure::{self, Case, Failure, Observation, Workload};
 use crate::report::api_summary_table;
 use crate::run_record::RunRecord;
 use criterion::{Criterion, SamplingMode, Throughput};
@@ -112,7 +114,8 @@ impl Suite {
             eprintln!("poolbench: {device}");
         }
         let home = criterion_home::folder(&device.as_ref().map_or_else(|| String::from("host"), Device::slug));
-        let criterion = defaults(device.as_ref()).output_directory(&home).configure_from_args();
+        let on_host = device.as_ref().is_none_or(Device::is_host);
+        let criterion = defaults(on_host).output_directory(&home).configure_from_args();
         let recorder = match (recorder::request()?, &device) {
             (Some(request), Some(device)) => Some(Recorder::new(name, request, device)?),
             _ => None,
@@ -130,34 +133,15 @@ impl Suite {
             recorder,
             kernels: None,
         };
-        let result = if suite.recorder.is_some() {
-            suite.record(cases)
-        } else {
-            cases(&mut suite)
-        };
+        if let Some(recorder) = &suite.recorder {
+            suite.order_seed = Some(recorder.order_seed());
+            // What another run left there must not be taken for this one's.
+            suite.home = suite.home.join("recorded");
+            let _ = std::fs::remove_dir_all(&suite.home);
+        }
+        let result = cases(&mut suite);
         suite.criterion.final_summary();
         suite.close(result)
-    }
-
-    /// Goes through the cases as often as the recording asks. Criterion takes an id once, so each pass has
-    /// a Criterion and a folder of its own.
-    fn record(&mut self, mut cases: impl FnMut(&mut Suite) -> Result<(), SuiteError>) -> Result<(), SuiteError> {
-        let home = self.home.clone();
-        let rounds = self.recorder.as_ref().map_or(Vec::new(), Recorder::rounds);
-        for (pass, round) in rounds.into_iter().enumerate() {
-            self.home = home.join(format!("pass-{pass}"));
-            // What another run left there must not be taken for this one's.
-            let _ = std::fs::remove_dir_all(&self.home);
-            self.criterion = defaults(self.device.as_ref())
-                .output_directory(&self.home)
-                .configure_from_args();
-            if let Some(recorder) = &mut self.recorder {
-                recorder.begin_round(round);
-                self.order_seed = Some(recorder.order_seed(pass));
-            }
-            cases(self)?;
-        }
-        Ok(())
     }
 
     fn close(mut self, result: Result<(), SuiteError>) -> Result<(), SuiteError> {
@@ -221,10 +205,16 @@ impl Suite {
         if let Some(seed) = self.order_seed {
             order.shuffle(&mut StdRng::seed_from_u64(seed));
         }
-        let mut outcomes: Vec<Option<Outcome>> = vec![None; cases.len()];
-        for index in order {
-            outcomes[index] = self.case(name, &ids[index], &cases[index])?;
-        }
+        let outcomes = if self.recorder.is_some() {
+            let cases: Vec<_> = ids.iter().zip(cases.iter().map(|case| case as &dyn Case)).collect();
+            self.group_in_turns(name, &cases, order)?
+        } else {
+            let mut outcomes = vec![None; cases.len()];
+            for index in order {
+                outcomes[index] = self.case(name, &ids[index], &cases[index])?;
+            }
+            outcomes
+        };
         Ok(outcomes.into_iter().flatten().collect())
     }
 
@@ -233,18 +223,6 @@ impl Suite {
         crate::cuda::forget_failures();
         let device = self.device.clone();
         let device = device.as_ref();
-        let mut recorder = self.recorder.as_mut();
-        if recorder.as_ref().is_some_and(|recorder| !recorder.wants(id)) {
-            return Ok(None);
-        }
-        let preparation = recorder
-            .as_ref()
-            .map_or(Preparation::ToBeProven(measure::LOOP_TIME_MAX), |recorder| {
-                recorder.preparation()
-            });
-        if let Some(recorder) = &mut recorder {
-            recorder.begin();
-        }
         let mut prepared: Option<Box<dyn Workload>> = None;
         let mut criterion_group = self.criterion.benchmark_group(group);
         criterion_group
@@ -254,18 +232,11 @@ impl Suite {
             criterion_group.bench_function(criterion::BenchmarkId::new(id.function(), id.value()), |bencher| {
                 let workload = prepared.get_or_insert_with(|| {
                     let device = device.expect("only --list goes without a device, and it runs no closure");
-                    measure::prepare_as(case, device, preparation)
-                        .unwrap_or_else(|failure| interrupt(Interrupt::SetUp(failure)))
+                    measure::prepare(case, device).unwrap_or_else(|failure| interrupt(Interrupt::SetUp(failure)))
                 });
                 bencher.iter_custom(|iterations| {
-                    let before = recorder.as_mut().and_then(|recorder| recorder.read_probe());
-                    let elapsed = measure::run(workload.as_mut(), iterations)
-                        .unwrap_or_else(|failure| interrupt(Interrupt::Run(failure)));
-                    if let Some(recorder) = &mut recorder {
-                        let after = recorder.read_probe();
-                        recorder.keep(before, after);
-                    }
-                    elapsed
+                    measure::run(workload.as_mut(), iterations)
+                        .unwrap_or_else(|failure| interrupt(Interrupt::Run(failure)))
                 });
             });
         }));
@@ -289,8 +260,11 @@ impl Suite {
             return Ok(None);
         };
         let observation = self
-            .finish(id, case, workload, device)
+            .finish(case, workload)
+            .and_then(|observation| self.print_api_summary(id, case, device).map(|()| observation))
+            .and_then(|observation| all_released().map(|()| observation))
             .map_err(|failure| self.fail(id, failure, started))?;
+        self.record.add(id, observation);
         let median_ns = criterion_home::median_ns_since(&self.home, id, started);
         Ok(Some(Outcome {
             id: id.clone(),
@@ -299,34 +273,32 @@ impl Suite {
         }))
     }
 
-    /// Closes a case that was measured, and keeps what it showed.
-    fn finish(
-        &mut self,
-        id: &BenchmarkId,
-        case: &dyn Case,
-        workload: Box<dyn Workload>,
-        device: &Device,
-    ) -> Result<Observation, Failure> {
+    /// Checks and closes a case that was measured.
+    fn finish(&mut self, case: &dyn Case, workload: Box<dyn Workload>) -> Result<Observation, Failure> {
+        let device = self.opened_device();
         if self.kernels.is_none() && case.kernel_work().is_some() {
             // While the workload still has them.
             match Kernels::shared() {
                 Ok(kernels) => self.kernels = Some(kernels),
                 Err(error) => {
                     // The first failure is the one to report.
-                    let _ = measure::abandon(workload, device);
+                    let _ = measure::abandon(workload, &device);
                     return Err(error.into());
                 }
             }
         }
-        let observation = measure::finish(workload, device)?;
-        self.print_api_summary(id, case, device)?;
-        all_released()?;
-        self.record.add(id, observation);
-        if let Some(recorder) = &mut self.recorder {
-            let saved = criterion_home::last_sample(&self.home, id);
-            recorder.add(id, case, saved, observation)?;
-        }
-        Ok(observation)
+        let observation = measure::finish(workload, &device)?;
+        all_released().map(|()| observation)
+    }
+
+    /// The device, which nothing but a list of ids goes without, and that runs no case.
+    fn opened_device(&self) -> Device {
+        self.device.clone().expect("cases run on a device")
+    }
+
+    /// What a recorded run keeps.
+    fn recorder(&mut self) -> &mut Recorder {
+        self.recorder.as_mut().expect("only a recorded run's cases take turns")
     }
 
     /// Prints the driver calls of one loop of the case, where that was asked for.

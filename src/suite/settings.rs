@@ -1,7 +1,6 @@
 //! What a bench executable is told beside its arguments: defaults, and variables of the environment.
 
 use super::SuiteError;
-use crate::cuda::Device;
 use criterion::Criterion;
 use std::time::Duration;
 
@@ -15,10 +14,9 @@ const RESAMPLES: usize = 10_000;
 
 /// What holds where the command line says nothing else. Set on `Criterion`, never on a group, whose
 /// settings would win over the command line's.
-pub(super) fn defaults(device: Option<&Device>) -> Criterion {
+pub(super) fn defaults(on_host: bool) -> Criterion {
     // The host device is here to show that the suite works, and must be done in minutes on two cores.
-    let host = device.is_none_or(Device::is_host);
-    let (warm_up_ms, measurement_ms, samples) = if host { (200, 600, 10) } else { (500, 2000, 50) };
+    let (warm_up_ms, measurement_ms, samples) = if on_host { (200, 600, 10) } else { (500, 2000, 50) };
     Criterion::default()
         .warm_up_time(Duration::from_millis(warm_up_ms))
         .measurement_time(Duration::from_millis(measurement_ms))

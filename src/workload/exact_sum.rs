@@ -10,7 +10,7 @@ use crate::measure::Failure;
 use approx::relative_eq;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::LazyLock;
 
 /// Scales go from 1 to this, and begin again.
 const SCALES: u64 = 4;
@@ -25,6 +25,9 @@ const FULL_CHECK_ELEMENTS: usize = (1 << 20) / size_of::<f32>();
 const SPOT_ELEMENTS: usize = 8;
 /// Elements that are copied to the host and compared at a time.
 const COMPARED_ELEMENTS: usize = (4 << 20) / size_of::<f32>();
+/// The input repeats itself after this many elements, which stay in the host's cache while an output is
+/// compared with them. A prime, so that no step of a loop, and no size, is a multiple of it.
+const PERIOD_ELEMENTS: usize = 262_139;
 /// The seed of the input; the same for every case, so that all strategies must agree.
 const INPUT_SEED: u64 = 0x5eed;
 /// Bits of a random number that make one input: whole numbers from 1 to 8 take three.
@@ -48,7 +51,6 @@ struct Segment {
 pub(super) struct ExactSum {
     input: DeviceBuffer,
     output: DeviceBuffer,
-    host_input: Arc<Vec<f32>>,
     segments: Vec<Segment>,
     /// Loops whose scratch is in the output.
     loops: u64,
@@ -58,13 +60,9 @@ impl ExactSum {
     /// Buffers for a loop whose iterations use these numbers of elements. The output is zero.
     pub(super) fn new(stream: &Stream, lengths: &[usize]) -> Result<ExactSum, Failure> {
         let elements = lengths.iter().copied().max().unwrap_or(1);
-        let host_input = input(elements);
-        let input = DeviceBuffer::from_slice(stream, &host_input[..elements])?;
-        let output = DeviceBuffer::uninitialized(elements)?;
         let mut sum = ExactSum {
-            input,
-            output,
-            host_input,
+            input: device_input(stream, elements)?,
+            output: DeviceBuffer::uninitialized(elements)?,
             segments: segments(lengths),
             loops: 0,
         };
@@ -151,31 +149,16 @@ impl ExactSum {
         reason = "below 2^24 by loops_max"
     )]
     fn compare_segment(&self, segment: &Segment, first: usize, actual: &[f32]) -> Result<(), Failure> {
-        let factor = (self.loops * segment.scale_sum) as f64;
-        let inputs = &self.host_input[first..first + actual.len()];
-        // Without a way out of the middle, several elements are compared at a time.
-        let pairs = actual.iter().zip(inputs);
-        if pairs.fold(true, |equal, (actual, input)| {
-            equal & (f64::from(*actual) == f64::from(*input) * factor)
-        }) {
-            return Ok(());
+        let factor = (self.loops * segment.scale_sum) as f32;
+        let (mut first, mut actual) = (first, actual);
+        while !actual.is_empty() {
+            let inputs = &input()[first % PERIOD_ELEMENTS..];
+            let (part, rest) = actual.split_at(actual.len().min(inputs.len()));
+            compare_part_of_period(first, part, inputs, factor)?;
+            first += part.len();
+            actual = rest;
         }
-        let wrong = actual.iter().zip(inputs).position(|(actual, input)| {
-            // Exact as long as sums stay below 2^24, so one unit in the last place is already generous.
-            !relative_eq!(
-                f64::from(*actual),
-                f64::from(*input) * factor,
-                max_relative = f64::from(f32::EPSILON)
-            )
-        });
-        match wrong {
-            None => Ok(()),
-            Some(index) => Err(Failure::WrongResult {
-                index: first + index,
-                expected: f64::from(inputs[index]) * factor,
-                actual: f64::from(actual[index]),
-            }),
-        }
+        Ok(())
     }
 
     /// Frees the buffers.
@@ -185,15 +168,48 @@ impl ExactSum {
     }
 }
 
-/// At least this many elements of the input: whole numbers from 1 to [`INPUT_MAX`], the same in every
-/// case. Made once a process, as far as the longest case needs it.
-fn input(length: usize) -> Arc<Vec<f32>> {
-    static INPUT: Mutex<Option<Arc<Vec<f32>>>> = Mutex::new(None);
-    let mut input = INPUT.lock().unwrap_or_else(PoisonError::into_inner);
-    match &*input {
-        Some(input) if input.len() >= length => Arc::clone(input),
-        _ => Arc::clone(input.insert(Arc::new(random_input(length)))),
+/// Compares elements with as many inputs times a factor. All numbers are whole and below 2^24, so that `f32`
+/// holds inputs, factors and products exactly.
+fn compare_part_of_period(first: usize, actual: &[f32], inputs: &[f32], factor: f32) -> Result<(), Failure> {
+    // Without a way out of the middle, several elements are compared at a time.
+    let pairs = || actual.iter().zip(inputs);
+    if pairs().fold(true, |equal, (actual, input)| equal & (*actual == *input * factor)) {
+        return Ok(());
     }
+    // One unit in the last place is already generous.
+    let wrong =
+        pairs().position(|(actual, input)| !relative_eq!(*actual, *input * factor, max_relative = f32::EPSILON));
+    match wrong {
+        None => Ok(()),
+        Some(index) => Err(Failure::WrongResult {
+            index: first + index,
+            expected: f64::from(inputs[index]) * f64::from(factor),
+            actual: f64::from(actual[index]),
+        }),
+    }
+}
+
+/// One period of the input: whole numbers from 1 to [`INPUT_MAX`], the same in every case.
+fn input() -> &'static [f32] {
+    static INPUT: LazyLock<Vec<f32>> = LazyLock::new(|| random_input(PERIOD_ELEMENTS));
+    &INPUT
+}
+
+/// The input on the device. It crosses the bus once a period and is doubled there, which at 256 MiB takes a
+/// hundredth of the time.
+fn device_input(stream: &Stream, elements: usize) -> Result<DeviceBuffer, Failure> {
+    let buffer = DeviceBuffer::uninitialized(elements)?;
+    let mut filled = elements.min(PERIOD_ELEMENTS);
+    stream.copy_to_device(buffer.pointer(), &input()[..filled])?;
+    while filled < elements {
+        // What is there is whole periods.
+        let copied = filled.min(elements - filled);
+        let target = buffer.pointer().offset((filled * size_of::<f32>()) as u64);
+        stream.copy_on_device(target, buffer.pointer(), copied * size_of::<f32>())?;
+        filled += copied;
+    }
+    stream.synchronize()?;
+    Ok(buffer)
 }
 
 /// Elements from the bits of one sequence, so that a shorter input is the beginning of a longer one.
@@ -286,6 +302,17 @@ mod tests {
             actual: 1.0,
         };
         assert_eq!(failure, expected);
+    }
+
+    #[test]
+    fn the_input_on_the_device_repeats_itself_and_ends_anywhere() {
+        let _device = Device::from_environment().expect("a device, if only the host device");
+        let stream = Stream::new().expect("a stream");
+        for elements in [1, PERIOD_ELEMENTS, PERIOD_ELEMENTS + 1, 5 * PERIOD_ELEMENTS - 3] {
+            let buffer = device_input(&stream, elements).expect("it fits any device");
+            let expected: Vec<f32> = input().iter().copied().cycle().take(elements).collect();
+            assert!(buffer.to_vec(&stream).expect("it is copied") == expected, "{elements}");
+        }
     }
 
     #[test]

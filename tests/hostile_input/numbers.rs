@@ -51,7 +51,7 @@ fn the_largest_numbers_that_are_valid_do_no_harm() {
     let largest = u64::MAX;
     let totals = vec![2f64.powi(64); 10];
     plant(&desk, "old", |(manifest, launches)| {
-        let settings = json!({"sample_size": largest, "repeated": largest, "visits": u32::MAX,
+        let settings = json!({"sample_size": largest, "repeated": largest, "turns": u32::MAX,
             "measurement_time_s": 1e308, "warm_up_time_s": -1e308, "loop_time_max_s": 5e-324, "pinned_processor": largest});
         manifest["settings"] = settings;
         manifest["environment"]["device"]["memory_bytes"] = largest.into();
