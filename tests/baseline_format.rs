@@ -14,7 +14,7 @@ fn baseline(launches: u64) -> Baseline {
         times_ns: (1..=10).map(|n| f64::from(n) * 1e3 + id.len() as f64).collect(),
         probe_ns: Some(ProbeTimes {
             syscall: vec![5e4; 10],
-            memory: Vec::new(),
+            ..ProbeTimes::default()
         }),
         flags: Vec::new(),
     };

@@ -18,6 +18,7 @@ fn request(folder: &Path) -> RecordRequest {
         only: Some([HOISTED, SYNC].map(String::from).into()),
         loop_time_max_s: 0.1,
         turns: 10,
+        host_bound: None,
         sample_size: 10,
         warm_up_time_s: 0.005,
         device_times: true,
@@ -65,7 +66,7 @@ fn the_cases_asked_for_are_recorded_with_their_probes() {
         samples.check().expect("measurements");
         assert_eq!(samples.times_ns.len(), 10, "{id}");
         let probe = samples.probe_ns.as_ref().expect("a probe was asked for");
-        assert_eq!((probe.syscall.len(), probe.memory.len()), (10, 10), "{id}");
+        assert_eq!((probe.syscall.len(), probe.user.len()), (10, 10), "{id}");
         assert!(record.observations.contains_key(id), "{id}");
         assert!(record.device_time_ns[id] > 0.0, "{id} runs kernels");
     }

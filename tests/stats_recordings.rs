@@ -156,7 +156,7 @@ fn probed_suite(text: &str, session: &str, seed: u64) -> Side {
                 };
                 let probe_ns = Some(RawProbe {
                     syscall: &syscall,
-                    memory: &[],
+                    ..RawProbe::default()
                 });
                 let raw = RawLaunch {
                     iters: &[1.0; 10],

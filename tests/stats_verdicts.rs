@@ -333,7 +333,10 @@ proptest! {
             for ((order, times_ns), syscall) in (0u64..).zip(&launches).zip(&probes) {
                 let iters = vec![1.0; times_ns.len()];
                 let key = LaunchKey { session: SessionId::new((order % 3).to_string()), order };
-                let probe_ns = Some(RawProbe { syscall, memory: &[] });
+                let probe_ns = Some(RawProbe {
+                    syscall,
+                    ..RawProbe::default()
+                });
                 side.add(&id, &key, &RawLaunch { iters: &iters, times_ns, probe_ns, flags: &[] });
             }
             if let Some(host_bound) = host_bound {

@@ -78,7 +78,10 @@ pub struct ProbeTimes {
     /// A number of system calls.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub syscall: Vec<f64>,
-    /// A pointer chase.
+    /// Work without system calls.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub user: Vec<f64>,
+    /// A pointer chase, which recordings no longer do.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub memory: Vec<f64>,
 }

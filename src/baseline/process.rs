@@ -26,6 +26,9 @@ pub struct RecordRequest {
     /// changes within seconds. Zero counts as one.
     #[serde(default)]
     pub turns: u32,
+    /// The host-bound cases, which alone are the better for turns; `None` where they are not known yet.
+    #[serde(default)]
+    pub host_bound: Option<BTreeSet<String>>,
     /// Samples of each case, as Criterion is told too.
     #[serde(default)]
     pub sample_size: u64,

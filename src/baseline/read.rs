@@ -100,7 +100,10 @@ impl Samples {
     /// Names the first that cannot.
     pub fn check(&self) -> Result<(), InvalidSample> {
         let count = Sample::from_totals(&self.iters, &self.times_ns)?.times_ns().len();
-        let probes = self.probe_ns.iter().flat_map(|probe| [&probe.syscall, &probe.memory]);
+        let probes = self
+            .probe_ns
+            .iter()
+            .flat_map(|probe| [&probe.syscall, &probe.user, &probe.memory]);
         for probe in probes.filter(|probe| !probe.is_empty()) {
             Sample::new(probe.clone())?;
             if probe.len() != count {

@@ -19,6 +19,7 @@ impl Baseline {
                     times_ns: &samples.times_ns,
                     probe_ns: samples.probe_ns.as_ref().map(|probe| RawProbe {
                         syscall: &probe.syscall,
+                        user: &probe.user,
                         memory: &probe.memory,
                     }),
                     flags: &samples.flags,

@@ -33,15 +33,29 @@ pub(super) struct Launcher<'a> {
     pub(super) repeated: u64,
 }
 
-/// The ids of each executable, as the first launch of a side found them.
-pub(super) type KnownIds = BTreeMap<String, BTreeSet<String>>;
+/// What the first launch of a side found out for the others.
+pub(super) struct Known<'a> {
+    /// The ids of each executable.
+    executables: &'a BTreeMap<String, BTreeSet<String>>,
+    /// The ids that are host-bound.
+    host_bound: BTreeSet<String>,
+}
+
+impl<'a> Known<'a> {
+    pub(super) fn from(first: &'a FinishedLaunch) -> Known<'a> {
+        Known {
+            executables: &first.executables,
+            host_bound: first.host_bound().cloned().collect(),
+        }
+    }
+}
 
 impl Launcher<'_> {
     /// Measures one launch.
     pub(super) fn launch(
         &mut self,
         step: &Step,
-        known: Option<&KnownIds>,
+        known: Option<&Known<'_>>,
         session: &str,
         progress: &mut Progress,
     ) -> Result<FinishedLaunch, RecordingError> {
@@ -67,7 +81,7 @@ impl Launcher<'_> {
         order.shuffle(&mut StdRng::seed_from_u64(step.order_seed));
         for executable in order {
             let only = match known {
-                Some(known) => match known.get(&executable.identity.name) {
+                Some(known) => match known.executables.get(&executable.identity.name) {
                     Some(ids) => Some(ids.clone()),
                     // It measured nothing in the first launch, and would only cost its start.
                     None => continue,
@@ -75,10 +89,10 @@ impl Launcher<'_> {
                 None => side.only.clone(),
             };
             progress.process(step.index, &executable.identity.name);
-            let record = self.process(executable, side, step, only)?;
+            let record = self.process(executable, side, step, only, known)?;
             finished.add(&executable.identity.name, record)?;
         }
-        self.repeat_disturbed(&mut finished, step, progress)?;
+        self.repeat_disturbed(&mut finished, step, known, progress)?;
         finished.launch.device_after = self.monitor.look();
         Ok(finished)
     }
@@ -89,6 +103,7 @@ impl Launcher<'_> {
         side: &Side,
         step: &Step,
         only: Option<BTreeSet<String>>,
+        known: Option<&Known<'_>>,
     ) -> Result<ProcessRecord, RecordingError> {
         let decides = step.is_first && side.only.is_none();
         let task = Task {
@@ -100,6 +115,7 @@ impl Launcher<'_> {
                 LATER_LOOP_TIME_MAX_S
             },
             device_times: step.is_first,
+            host_bound: known.map(|known| known.host_bound.clone()),
         };
         let record = self.starter.run(executable, &side.treatment, &task)?.record;
         let differences = same_machine(&side.environment, &record.environment);
@@ -118,6 +134,7 @@ impl Launcher<'_> {
         &mut self,
         finished: &mut FinishedLaunch,
         step: &Step,
+        known: Option<&Known<'_>>,
         progress: &mut Progress,
     ) -> Result<(), RecordingError> {
         let side = &self.plan.sides[step.side];
@@ -137,7 +154,7 @@ impl Launcher<'_> {
                 if only.is_empty() {
                     continue;
                 }
-                let record = self.process(executable, side, step, Some(only))?;
+                let record = self.process(executable, side, step, Some(only), known)?;
                 let count = record.samples.len() as u64;
                 finished.launch.samples.extend(record.samples);
                 finished.repeated += count;

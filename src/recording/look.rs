@@ -18,6 +18,7 @@ pub(super) fn look(
         only: Some(BTreeSet::new()),
         loop_time_max_s: starter.settings.loop_time_max_s,
         device_times: false,
+        host_bound: None,
     };
     let (mut sides, mut device_lines) = (Vec::new(), Vec::new());
     for treatment in treatments {

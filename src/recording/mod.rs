@@ -38,7 +38,7 @@ pub use state::FinishedLaunch;
 use crate::baseline::FOLDER;
 use crate::environment::Monitor;
 use begin::Begun;
-use launch::Launcher;
+use launch::{Known, Launcher};
 use process::Starter;
 use std::path::Path;
 use std::time::Duration;
@@ -107,8 +107,8 @@ fn measure(begun: &mut Begun, interrupt: &Interrupt, progress: &mut Progress) ->
     for index in done..plan.total() {
         let step = plan.step(index);
         let first = state.launches.iter().find(|finished| finished.side == step.side);
-        let known = first.map(|first| &first.executables);
-        let finished = launcher.launch(&step, known, &begun.session, progress)?;
+        let known = first.map(Known::from);
+        let finished = launcher.launch(&step, known.as_ref(), &begun.session, progress)?;
         if step.is_first {
             destination::check_benchmarks(&plan, &finished)?;
         }

@@ -36,6 +36,7 @@ pub(super) struct Task {
     pub(super) only: Option<BTreeSet<String>>,
     pub(super) loop_time_max_s: f64,
     pub(super) device_times: bool,
+    pub(super) host_bound: Option<BTreeSet<String>>,
 }
 
 /// A record, and the line that says what was measured.
@@ -61,6 +62,7 @@ impl Starter<'_> {
             loop_time_max_s: task.loop_time_max_s,
             device_times: task.device_times,
             turns: self.settings.turns,
+            host_bound: task.host_bound.clone(),
             sample_size: self.settings.sample_size,
             warm_up_time_s: self.settings.warm_up_time_s,
             probes: self.settings.probes,

@@ -204,6 +204,7 @@ mod tests {
             launch: index,
             value,
             probe: Some(probe),
+            probe_syscall: None,
             median_ns: value.exp(),
         }
     }

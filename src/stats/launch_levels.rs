@@ -201,6 +201,7 @@ mod tests {
             launch,
             value,
             probe: None,
+            probe_syscall: None,
             median_ns: value.exp(),
         };
         (0u32..).zip(values).map(launch).collect()

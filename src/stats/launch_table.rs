@@ -14,8 +14,11 @@ pub(super) struct LaunchValue {
     pub launch: u32,
     /// Mean logarithm of the fastest quarter of times. *Unit* ln ns.
     pub value: f64,
-    /// The same of the host-speed probe.
+    /// The same of the host-speed probe: of all of it in a [`LaunchTable`] where it is there, of that part
+    /// that both sides have where they are matched.
     pub probe: Option<f64>,
+    /// Of the probe's system calls.
+    pub probe_syscall: Option<f64>,
     /// Median. *Unit* ns.
     pub median_ns: f64,
 }
@@ -93,6 +96,7 @@ fn row(benchmark: &Benchmark, launches: &HashMap<&LaunchKey, u32>, sessions: &[u
             launch: index,
             value: launch.level.value,
             probe: launch.level.probe,
+            probe_syscall: launch.level.probe_syscall,
             median_ns: launch.sample.median_ns(),
         }
     });

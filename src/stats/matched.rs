@@ -138,6 +138,7 @@ impl Aligned {
         let host_bound = base.host_bound.or(new.host_bound);
         let (mut base, mut new) = (base.values.clone(), new.values.clone());
         let median_ratio = ratio_of_medians(&base, &new);
+        use_the_same_probe(&mut base, &mut new);
         let layout = layout(&base, &new);
         if layout == SessionLayout::Shared {
             align(&mut base, &mut new);
@@ -173,6 +174,15 @@ impl Aligned {
                 self.fit.map(|fit| fit.informed_by(pool)).filter(|fit| fit.slope > 0.0)
             }
             _ => self.fit?.significant(),
+        }
+    }
+}
+
+/// Has all launches go by the system calls alone where one of them has nothing else.
+fn use_the_same_probe(base: &mut [LaunchValue], new: &mut [LaunchValue]) {
+    if base.iter().chain(&*new).any(|launch| launch.probe.is_none()) {
+        for launch in base.iter_mut().chain(new) {
+            launch.probe = launch.probe_syscall;
         }
     }
 }

@@ -38,11 +38,11 @@ pub struct LaunchKey {
 pub struct RawProbe<'a> {
     /// Time of a fixed number of system calls.
     pub syscall: &'a [f64],
-    /// Time of a fixed pointer chase. Checked, but not used: beside `syscall` it explained nothing
-    /// more on both probe recordings (coefficients 0.06 and less, spread unchanged), and on 30
-    /// launches of the whole suite, slopes fitted on other launches than they are judged on, the
-    /// spread of host-bound cases was 5.2, 4.7, 5.2 % without and 5.7, 4.4, 5.5 % with it, once the
-    /// launch levels are taken out (before: 6.2, 6.1, 6.3 and 6.0, 5.4, 5.9 %).
+    /// Time of fixed work without system calls. Together the two are the probe; a comparison in which a
+    /// launch lacks this one goes by `syscall` alone.
+    pub user: &'a [f64],
+    /// Time of a fixed pointer chase, which older recordings hold. Checked, but not used: it explained
+    /// nothing more on any recording.
     pub memory: &'a [f64],
 }
 
@@ -66,7 +66,7 @@ pub struct Launch {
     pub key: LaunchKey,
     /// Times per iteration.
     pub sample: Sample,
-    /// Times of the system-call probe around the samples.
+    /// Times of the probe's system calls around the samples.
     pub probe: Option<Sample>,
     /// What the launch counts as, and the probe beside it.
     pub(super) level: LaunchLevel,
@@ -78,21 +78,28 @@ pub struct Launch {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct LaunchLevel {
     pub value: f64,
+    /// Of system calls and work in user mode together.
     pub probe: Option<f64>,
+    /// Of system calls alone.
+    pub probe_syscall: Option<f64>,
 }
 
 impl LaunchLevel {
     /// Returns the level of valid times and probe times, in recorded order.
-    fn of(times_ns: &[f64], sample: &Sample, probe_ns: Option<&[f64]>) -> Self {
-        match probe_ns {
-            None => Self {
+    fn of(times_ns: &[f64], sample: &Sample, probe_ns: RawProbe<'_>) -> Self {
+        let RawProbe { syscall, user, .. } = probe_ns;
+        if syscall.is_empty() {
+            return Self {
                 value: sample.fast_log_mean(),
                 probe: None,
-            },
-            Some(probe_ns) => Self {
-                value: blockwise_fast_log_mean(times_ns),
-                probe: Some(blockwise_fast_log_mean(probe_ns)),
-            },
+                probe_syscall: None,
+            };
+        }
+        let both: Vec<f64> = syscall.iter().zip(user).map(|(syscall, user)| syscall + user).collect();
+        Self {
+            value: blockwise_fast_log_mean(times_ns),
+            probe: (!both.is_empty()).then(|| blockwise_fast_log_mean(&both)),
+            probe_syscall: Some(blockwise_fast_log_mean(syscall)),
         }
     }
 }
@@ -279,11 +286,11 @@ fn checked(key: &LaunchKey, raw: &RawLaunch<'_>) -> Result<Launch, InvalidBenchm
             reason,
         })
     };
-    let raw_probe = raw.probe_ns.unwrap_or_default();
-    let probe = probe_sample("syscall", raw_probe.syscall)?;
-    probe_sample("memory", raw_probe.memory)?;
+    let probe_ns = raw.probe_ns.unwrap_or_default();
+    let probe = probe_sample("syscall", probe_ns.syscall)?;
+    probe_sample("user", probe_ns.user)?;
+    probe_sample("memory", probe_ns.memory)?;
     let per_iteration: Vec<f64> = raw.times_ns.iter().zip(raw.iters).map(|(t, n)| t / n).collect();
-    let probe_ns = probe.as_ref().map(|_| raw_probe.syscall);
     let level = LaunchLevel::of(&per_iteration, &sample, probe_ns);
     Ok(Launch {
         key: key.clone(),

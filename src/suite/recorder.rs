@@ -73,10 +73,13 @@ impl Recorder {
         })
     }
 
-    /// How the samples of a case are divided into turns.
-    pub(super) fn division(&self) -> Division {
+    /// How the samples of a case are divided into turns. What the device paces is the same at every moment,
+    /// and each turn costs its preparation.
+    pub(super) fn division(&self, id: &BenchmarkId) -> Division {
+        let host_bound = self.request.host_bound.as_ref();
+        let turns = host_bound.is_none_or(|ids| ids.contains(&id.to_string()));
         Division {
-            turns_max: self.request.turns,
+            turns_max: if turns { self.request.turns } else { 1 },
             samples: self.request.sample_size,
             warm_up: Duration::try_from_secs_f64(self.request.warm_up_time_s).unwrap_or_default(),
         }
@@ -127,7 +130,8 @@ impl Recorder {
             let readings = &readings[warm_up..];
             ProbeTimes {
                 syscall: readings.iter().map(|reading| reading.syscall_ns).collect(),
-                memory: readings.iter().map(|reading| reading.memory_ns).collect(),
+                user: readings.iter().map(|reading| reading.user_ns).collect(),
+                ..ProbeTimes::default()
             }
         });
         let samples = Samples {

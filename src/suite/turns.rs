@@ -61,8 +61,8 @@ struct Entry<'scope, 'case> {
     started: SystemTime,
     /// Criterion waits for another sample.
     waits: bool,
-    taken: u64,
-    /// Samples of each of the turns to come.
+    samples_left: u64,
+    /// Samples of each of its turns.
     samples_per_turn: u64,
     /// Beside each of Criterion's calls, the warm-up's included.
     readings: Vec<Reading>,
@@ -78,7 +78,6 @@ impl Suite {
         cases: &[(&BenchmarkId, &dyn Case)],
         order: Vec<usize>,
     ) -> Result<Vec<Option<Outcome>>, SuiteError> {
-        let division = self.recorder().division();
         let mut random = StdRng::seed_from_u64(self.order_seed.unwrap_or_default());
         thread::scope(|scope| {
             let mut outcomes: Vec<Option<Outcome>> = vec![None; cases.len()];
@@ -87,7 +86,7 @@ impl Suite {
                 let Some(mut entry) = self.enter(scope, group, index, cases[index])? else {
                     continue;
                 };
-                self.first_turn(&mut entry, division)?;
+                self.first_turn(&mut entry)?;
                 if entry.waits {
                     entries.push(Some(entry));
                 } else {
@@ -97,10 +96,7 @@ impl Suite {
             let turns: Vec<u64> = entries
                 .iter()
                 .flatten()
-                .map(|entry| {
-                    let left = division.samples.saturating_sub(entry.taken);
-                    left.div_ceil(entry.samples_per_turn).max(1)
-                })
+                .map(|entry| entry.samples_left.div_ceil(entry.samples_per_turn).max(1))
                 .collect();
             for place in interleaved(&turns, &mut random) {
                 let Some(mut entry) = entries[place].take() else {
@@ -172,7 +168,7 @@ impl Suite {
             sampler,
             started,
             waits: true,
-            taken: 0,
+            samples_left: 0,
             samples_per_turn: 1,
             readings: Vec::new(),
             disturbance: Disturbance::default(),
@@ -189,7 +185,8 @@ impl Suite {
     }
 
     /// Criterion's warm-up, and the first samples.
-    fn first_turn(&mut self, entry: &mut Entry<'_, '_>, division: Division) -> Result<(), SuiteError> {
+    fn first_turn(&mut self, entry: &mut Entry<'_, '_>) -> Result<(), SuiteError> {
+        let division = self.recorder().division(entry.id);
         let turn = |suite: &mut Suite, entry: &mut Entry<'_, '_>, workload: &mut dyn Workload, prepared: Duration| {
             let mut warm = Duration::ZERO;
             let mut call = Duration::ZERO;
@@ -199,11 +196,8 @@ impl Suite {
             }
             // To check and close a case takes about as long as to prepare it.
             entry.samples_per_turn = division.samples_per_turn(prepared * 2 + call, call);
-            while entry.waits && entry.taken < entry.samples_per_turn {
-                suite.sample(entry, workload)?;
-                entry.taken += 1;
-            }
-            Ok(())
+            entry.samples_left = division.samples;
+            suite.samples(entry, workload)
         };
         self.turn(entry, turn)
     }
@@ -212,15 +206,20 @@ impl Suite {
         self.turn(entry, |suite, entry, workload, _| {
             let loop_iterations = workload.iterations_per_loop();
             measure::run(workload, loop_iterations)?;
-            for _ in 0..entry.samples_per_turn {
-                if !entry.waits {
-                    break;
-                }
-                suite.sample(entry, workload)?;
-                entry.taken += 1;
-            }
-            Ok(())
+            suite.samples(entry, workload)
         })
+    }
+
+    /// Takes the samples of one turn.
+    fn samples(&mut self, entry: &mut Entry<'_, '_>, workload: &mut dyn Workload) -> Result<(), Failure> {
+        for _ in 0..entry.samples_per_turn {
+            if !entry.waits {
+                break;
+            }
+            self.sample(entry, workload)?;
+            entry.samples_left = entry.samples_left.saturating_sub(1);
+        }
+        Ok(())
     }
 
     /// Prepares a case, has its samples taken, and checks and closes it.

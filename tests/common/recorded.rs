@@ -115,7 +115,7 @@ pub fn baseline(side: &Side, driver: &str) -> Baseline {
                 times_ns: times.iter().map(|time| time * 100.0).collect(),
                 probe_ns: launch.probe.as_ref().map(|probe| ProbeTimes {
                     syscall: probe.times_ns().to_vec(),
-                    memory: Vec::new(),
+                    ..ProbeTimes::default()
                 }),
                 flags: launch.flags.iter().cloned().collect(),
             };

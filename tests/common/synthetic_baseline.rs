@@ -204,7 +204,7 @@ fn samples(random: &mut StdRng, time_us: f64, session_speed: f64) -> Samples {
         times_ns,
         probe_ns: Some(ProbeTimes {
             syscall: syscall.collect(),
-            memory: Vec::new(),
+            ..ProbeTimes::default()
         }),
         flags: Vec::new(),
     }

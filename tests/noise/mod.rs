@@ -324,7 +324,7 @@ fn add(side: &mut Side, case: &Case, key: &LaunchKey, samples: &Samples, probes:
     let iters = vec![100.0; samples.times_ns.len()];
     let probe_ns = probes.then_some(RawProbe {
         syscall: &samples.probes_ns,
-        memory: &[],
+        ..RawProbe::default()
     });
     let raw = RawLaunch {
         iters: &iters,
