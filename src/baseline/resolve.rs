@@ -4,6 +4,7 @@ use super::error::BaselineError;
 use super::input::{Input, InputKind};
 use super::read::MANIFEST;
 use super::{Baseline, BaselineName, FOLDER, critcmp, criterion_samples, folder_of};
+use crate::command_line::CommandLine;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -19,7 +20,7 @@ pub enum InputError {
     #[error(transparent)]
     Baseline(#[from] BaselineError),
     /// No baseline of this name.
-    #[error("no baseline {name:?} in {}{}", baselines.display(), those(there, "there are none; `poolbench record` makes one"))]
+    #[error("no baseline {name:?} in {}{}", baselines.display(), those(there, &format!("there are none; `{}` makes one", CommandLine::as_started("record"))))]
     NoSuchName {
         /// What was asked for.
         name: String,

@@ -2,8 +2,9 @@
 
 use super::output::say;
 use clap::Args;
+use poolbench::command_line::CommandLine;
 use poolbench::recording::{
-    self, Intent, Interrupt, LAUNCHES, Options, Progress, RecordingError, Source, Summary, Treatment,
+    self, Intent, Interrupt, LAUNCHES, Options, PROFILE, Progress, RecordingError, Source, Summary, Treatment,
 };
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -65,7 +66,7 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "LABEL=PLAN", value_parser = labelled, hide = true)]
     fault: Vec<(String, String)>,
     /// The profile that cargo builds the benches in.
-    #[arg(long, default_value = "bench", hide = true)]
+    #[arg(long, default_value = PROFILE, hide = true)]
     profile: String,
 }
 
@@ -143,9 +144,9 @@ fn library(path: &str) -> PathBuf {
 
 pub(super) fn run(arguments: &Arguments) -> ExitCode {
     match record(arguments) {
-        Ok(summary) => {
+        Ok((options, summary)) => {
             // A reader that went away has lost its text, and nobody else anything.
-            let _ = std::io::stdout().write_all(text(&summary).as_bytes());
+            let _ = std::io::stdout().write_all(text(&options, &summary).as_bytes());
             ExitCode::SUCCESS
         }
         Err(error) => failed(&error),
@@ -165,13 +166,14 @@ pub(super) fn interrupt() -> Result<Interrupt, RecordingError> {
     Interrupt::on_signals().map_err(|error| RecordingError::Nothing(format!("cannot listen to Ctrl-C: {error}")))
 }
 
-fn record(arguments: &Arguments) -> Result<Summary, RecordingError> {
+fn record(arguments: &Arguments) -> Result<(Options, Summary), RecordingError> {
     let options = arguments.options()?;
-    recording::record(&options, &interrupt()?, &mut Progress::to_stderr())
+    let summary = recording::record(&options, &interrupt()?, &mut Progress::to_stderr())?;
+    Ok((options, summary))
 }
 
 /// What came of it, and what to do next.
-fn text(summary: &Summary) -> String {
+fn text(options: &Options, summary: &Summary) -> String {
     let mut text = String::new();
     for written in &summary.written {
         let manifest = &written.baseline.manifest;
@@ -211,10 +213,14 @@ fn text(summary: &Summary) -> String {
     );
     let names: Vec<&str> = summary.written.iter().map(|written| written.name.as_str()).collect();
     let _ = match names.as_slice() {
-        [base, new] => writeln!(text, "next: poolbench compare {base} {new}"),
+        [base, new] => {
+            let compare = CommandLine::as_started("compare").operand(base).operand(new);
+            writeln!(text, "next: {compare}")
+        }
         [name, ..] => writeln!(
             text,
-            "next: an hour or more from now, poolbench record --name {name} --append, since two sessions prove what one cannot"
+            "next, an hour or more from now, since two sessions prove what one cannot: {}",
+            options.to_append(name)
         ),
         [] => Ok(()),
     };

@@ -204,6 +204,7 @@ impl Setting<'_> {
                 folder,
                 done,
                 total,
+                go_on: self.options.to_resume(name),
                 remedy: remedy.to_owned(),
             });
         }

@@ -1,6 +1,7 @@
 //! Why a recording stops. One line each, with the remedy where there is one.
 
 use crate::baseline::{BaselineError, InvalidName};
+use crate::command_line::CommandLine;
 use std::path::PathBuf;
 use thiserror::Error;
 
@@ -47,7 +48,7 @@ pub enum RecordingError {
     },
     /// A recording of this name is not finished.
     #[error(
-        "{}: holds an unfinished recording ({done} of {total} launches): go on with it with --resume{remedy}", folder.display()
+        "{}: holds an unfinished recording ({done} of {total} launches): go on with `{go_on}`{remedy}", folder.display()
     )]
     Unfinished {
         /// Where it is.
@@ -56,6 +57,8 @@ pub enum RecordingError {
         done: u64,
         /// Launches in all.
         total: u64,
+        /// What goes on with it.
+        go_on: CommandLine,
         /// What throws it away.
         remedy: String,
     },
@@ -93,7 +96,7 @@ pub enum RecordingError {
     #[error("{0}")]
     Nothing(String),
     /// It stopped after some launches.
-    #[error("{error}; {done} of {total} launches are kept: go on with `poolbench record --name {name} --resume`")]
+    #[error("{error}; {done} of {total} launches are kept: go on with `{go_on}`")]
     Stopped {
         /// Why.
         error: Box<RecordingError>,
@@ -101,8 +104,8 @@ pub enum RecordingError {
         done: u64,
         /// Launches in all.
         total: u64,
-        /// The recording's name.
-        name: String,
+        /// What goes on with it.
+        go_on: CommandLine,
     },
     /// The user asked to stop.
     #[error("interrupted")]

@@ -28,9 +28,9 @@ mod state;
 pub use bundle::Bundle;
 pub use destination::Written;
 pub use error::RecordingError;
-pub use executables::{Executable, ExecutableIdentity, Source};
+pub use executables::{Executable, ExecutableIdentity, PROFILE, Source};
 pub use interrupt::Interrupt;
-pub use options::{Intent, LAUNCHES, Options};
+pub use options::{Intent, LAUNCHES, Options, with_settings};
 pub use plan::{Destination, Plan, Side, Treatment};
 pub use progress::{Progress, spoken};
 pub use state::FinishedLaunch;
@@ -71,7 +71,7 @@ pub fn record(options: &Options, interrupt: &Interrupt, progress: &mut Progress)
         Err(error) => {
             progress.end();
             let (done, total) = (begun.state.launches.len() as u64, begun.state.plan.total());
-            let name = begun.state.plan.name.clone();
+            let go_on = options.to_resume(&begun.state.plan.name);
             if done == 0 {
                 let _ = begun.state.remove();
                 return Err(error);
@@ -80,7 +80,7 @@ pub fn record(options: &Options, interrupt: &Interrupt, progress: &mut Progress)
                 error: Box::new(error),
                 done,
                 total,
-                name,
+                go_on,
             })
         }
     }

@@ -1,16 +1,63 @@
 //! What the user asks for.
 
 use super::error::RecordingError;
-use super::executables::Source;
+use super::executables::{PROFILE, Source};
 use super::plan::Treatment;
 use crate::baseline::{BaselineName, Settings};
+use crate::command_line::CommandLine;
 
 /// Launches of a recording where the user says nothing else.
 pub const LAUNCHES: u64 = 24;
-/// Visits to each host-bound benchmark in each launch where the user says nothing else.
-const VISITS: u32 = 1;
 /// Criterion takes no fewer.
 const SAMPLE_SIZE_MIN: u64 = 10;
+
+/// The settings of a recording where the user says nothing else.
+fn usual_settings() -> Settings {
+    Settings {
+        warm_up_time_s: 0.002,
+        measurement_time_s: 0.01,
+        visits: 1,
+        sample_size: SAMPLE_SIZE_MIN,
+        loop_time_max_s: 0.1,
+        probes: true,
+        ..Settings::default()
+    }
+}
+
+/// Returns the line of `record` with the flags that make these settings, as far as they are not the usual
+/// ones. Labels and injected faults are none of a single recording's.
+#[must_use]
+pub fn with_settings(line: CommandLine, settings: &Settings) -> CommandLine {
+    let usual = usual_settings();
+    let differs = |value: f64, usual: f64| (value != usual).then(|| value.to_string());
+    let counted = |value: u64, usual: u64| (value != usual).then(|| value.to_string());
+    let options = [
+        ("--filter", settings.filter.clone()),
+        ("--warm-up-time", differs(settings.warm_up_time_s, usual.warm_up_time_s)),
+        (
+            "--measurement-time",
+            differs(settings.measurement_time_s, usual.measurement_time_s),
+        ),
+        ("--sample-size", counted(settings.sample_size, usual.sample_size)),
+        // Zero counts as one.
+        ("--visits", counted(settings.visits.max(1).into(), usual.visits.into())),
+        (
+            "--loop-time-max",
+            differs(settings.loop_time_max_s, usual.loop_time_max_s),
+        ),
+        (
+            "--pin",
+            settings.pinned_processor.map(|processor| processor.to_string()),
+        ),
+    ];
+    let given = options.into_iter().filter_map(|(flag, value)| Some((flag, value?)));
+    let line = given.fold(line, |line, (flag, value)| line.option(flag, value));
+    if settings.probes {
+        line
+    } else {
+        line.flag("--no-probes")
+    }
+}
 
 /// What the user asks for. `None` is the default, or with [`Intent::Resume`] and [`Intent::Append`] what was
 /// recorded before.
@@ -121,16 +168,45 @@ impl Options {
 
     /// The settings of a recording that nothing recorded before binds.
     pub(super) fn settings(&self) -> Settings {
+        let usual = usual_settings();
         Settings {
-            warm_up_time_s: self.warm_up_time_s.unwrap_or(0.002),
-            measurement_time_s: self.measurement_time_s.unwrap_or(0.01),
-            visits: self.visits.unwrap_or(VISITS),
-            sample_size: self.sample_size.unwrap_or(SAMPLE_SIZE_MIN),
-            loop_time_max_s: self.loop_time_max_s.unwrap_or(0.1),
+            warm_up_time_s: self.warm_up_time_s.unwrap_or(usual.warm_up_time_s),
+            measurement_time_s: self.measurement_time_s.unwrap_or(usual.measurement_time_s),
+            visits: self.visits.unwrap_or(usual.visits),
+            sample_size: self.sample_size.unwrap_or(usual.sample_size),
+            loop_time_max_s: self.loop_time_max_s.unwrap_or(usual.loop_time_max_s),
             filter: self.filter.clone(),
             pinned_processor: self.pinned_processor,
-            probes: self.probes.unwrap_or(true),
-            ..Settings::default()
+            probes: self.probes.unwrap_or(usual.probes),
+            ..usual
+        }
+    }
+
+    /// The command line that goes on with this recording, under its name. Its plan remembers all but where
+    /// the executables are.
+    pub(super) fn to_resume(&self, name: &str) -> CommandLine {
+        self.to_record(name).flag("--resume")
+    }
+
+    /// The command line that adds another session to the baseline of this recording, which remembers how it
+    /// was measured.
+    #[must_use]
+    pub fn to_append(&self, name: &str) -> CommandLine {
+        let line = self.to_record(name).flag("--append");
+        match self.launches {
+            Some(launches) => line.option("--launches", launches.to_string()),
+            None => line,
+        }
+    }
+
+    fn to_record(&self, name: &str) -> CommandLine {
+        let line = CommandLine::as_started("record")
+            .with_variables()
+            .option("--name", name);
+        match &self.source {
+            Source::Bundle(folder) => line.option("--executables", folder),
+            Source::Cargo { profile } if profile == PROFILE => line,
+            Source::Cargo { profile } => line.option("--profile", profile),
         }
     }
 

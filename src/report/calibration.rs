@@ -1,9 +1,11 @@
 //! What the comparison does on a baseline's own noise, for people and for programs.
 
 use super::ascii_json::ascii_json;
+use super::commands::with_another_session;
 use super::count::count;
 use super::{Printable, class_name};
 use crate::baseline::Input;
+use crate::command_line::CommandLine;
 use crate::stats::{
     BenchmarkCalibration, BenchmarkId, Calibration, CalibrationPlan, Class, INTERVAL_LAUNCHES, Options, PowerEstimate,
     PowerPlan, Proportion, SessionId, calibrate, compare, estimate_power, minimum_launches,
@@ -47,9 +49,10 @@ pub struct CalibrationReport {
 /// A baseline that cannot be halved.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error(
-    "{name}: {} in {} cannot be halved: each half needs {INTERVAL_LAUNCHES}; record more with `poolbench record --append`",
+    "{name}: {} in {} cannot be halved: each half needs {INTERVAL_LAUNCHES}; record more with `{}`",
     count(*launches, "launch"),
-    count(*sessions, "session")
+    count(*sessions, "session"),
+    with_another_session(CommandLine::as_started("record"), name)
 )]
 pub struct TooFewLaunches {
     name: String,

@@ -6,6 +6,7 @@ use super::prose::{grouped, wrapped};
 use super::table::microseconds;
 use super::timings::{Group, Timing, Timings, value_bytes};
 use crate::baseline::{Input, Manifest};
+use crate::command_line::CommandLine;
 use std::fmt::Write as _;
 use thiserror::Error;
 
@@ -92,7 +93,7 @@ impl Block<'_> {
         let date = self.manifest.created.split('T').next().unwrap_or_default();
         format!(
             "On an {} (driver {}, CUDA {}), {}: {} launches in {} session{}, the baseline `{name}`; \
-             `cargo poolbench report --readme-tables {name}` prints this block. Median over launches, µs per \
+             `{}` prints this block. Median over launches, µs per \
              iteration, and the ratio to `hoisted` at the same size. 100 iterations, then a synchronise; release \
              threshold max:",
             Printable(&device.name),
@@ -102,6 +103,9 @@ impl Block<'_> {
             keys.len(),
             sessions.len(),
             if sessions.len() == 1 { "" } else { "s" },
+            CommandLine::through_cargo("report")
+                .flag("--readme-tables")
+                .operand(name)
         )
     }
 

@@ -20,7 +20,7 @@ fn two_sides_share_a_session_and_one_order_of_launches() {
         "b",
     ]));
     assert!(
-        stdout(&output).contains("next: poolbench compare host-a host-b"),
+        stdout(&output).contains("next: ") && stdout(&output).ends_with("poolbench compare host-a host-b\n"),
         "{}",
         stdout(&output)
     );

@@ -3,6 +3,7 @@
 use super::rows::{HEADINGS, NUMBERS, Row, all_rows, changed_rows};
 use super::{Compared, SideSummary};
 use crate::baseline::{Difference, DifferenceKind};
+use crate::command_line::CommandLine;
 use crate::report::Printable;
 use crate::report::count::count;
 use std::fmt::Write as _;
@@ -17,6 +18,8 @@ const KEPT_FOR_NOTES: usize = 20_000;
 const KEPT_FOR_THE_TABLE: usize = 2_000;
 /// What ends a report that was cut.
 const KEPT_FOR_THE_END: usize = 400;
+/// What of that a command line may take.
+const COMMAND_BYTES_MAX: usize = 250;
 /// Lines of one list before the rest is counted.
 const LINES_MAX: usize = 20;
 /// The longest text of an input that is shown in a cell.
@@ -57,12 +60,27 @@ pub fn comparison_markdown(compared: &Compared) -> String {
     if left > 0 {
         let _ = writeln!(
             text,
-            "\n{} left out, since a comment takes 65,536 characters: `poolbench compare --all` shows every one.",
-            count(left, "benchmark")
+            "\n{} left out, since a comment takes 65,536 characters: {} shows every one.",
+            count(left, "benchmark"),
+            to_show_all(compared)
         );
     }
     text.push_str("\n</details>\n");
     text
+}
+
+/// The command that cuts nothing. Sides whose names are too long for the end of a comment are not named.
+fn to_show_all(compared: &Compared) -> String {
+    let compare = |base: &str, new: &str| {
+        let line = CommandLine::through_cargo("compare").flag("--all");
+        code(&line.operand(base).operand(new).to_string())
+    };
+    let named = compare(&compared.base.name, &compared.new.name);
+    if named.len() <= COMMAND_BYTES_MAX {
+        named
+    } else {
+        compare("BASE", "NEW")
+    }
 }
 
 fn side_line(side: &SideSummary) -> String {

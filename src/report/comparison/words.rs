@@ -2,6 +2,8 @@
 
 use super::{Compared, Conclusion, Note, SideSummary};
 use crate::baseline::KnownSpread;
+use crate::command_line::CommandLine;
+use crate::report::commands::with_another_session;
 use crate::report::count::count;
 use crate::report::{OneLine, Printable};
 use crate::stats::{
@@ -178,7 +180,7 @@ impl Compared {
                 .warnings
                 .iter()
                 .any(|warning| matches!(warning, Warning::OneSession { .. }));
-        let spread = uses_spread.then(|| spread_line(self.request.known_spread.as_ref()));
+        let spread = uses_spread.then(|| spread_line(self.request.known_spread.as_ref(), &self.base.name));
         notes.chain(warnings).chain(singles).chain(spread).collect()
     }
 }
@@ -290,7 +292,7 @@ fn renaming_line(renaming: &Renaming) -> String {
     )
 }
 
-fn spread_line(known: Option<&KnownSpread>) -> String {
+fn spread_line(known: Option<&KnownSpread>, base: &str) -> String {
     let spreads = |spread: &SessionSpread| {
         let host_bound = spread.host_bound.map_or_else(|| String::from("unknown"), share);
         format!(
@@ -311,9 +313,9 @@ fn spread_line(known: Option<&KnownSpread>) -> String {
             known.baselines.join(", ")
         ),
         None => format!(
-            "spread between sessions, assumed: {}; a second session of one driver measures it \
-             (`poolbench record --append`)",
-            spreads(&SessionSpread::default())
+            "spread between sessions, assumed: {}; a second session of one driver measures it (`{}`)",
+            spreads(&SessionSpread::default()),
+            with_another_session(CommandLine::through_cargo("record"), base)
         ),
     }
 }
