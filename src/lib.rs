@@ -8,6 +8,7 @@ pub mod api_summary;
 pub mod baseline;
 pub mod case;
 pub mod command_line;
+pub mod counted;
 #[allow(unsafe_code, reason = "safe owners over the driver's functions")]
 pub mod cuda;
 #[allow(unsafe_code, reason = "the driver's functions, and the host device behind them")]

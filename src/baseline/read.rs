@@ -4,6 +4,7 @@ use super::error::BaselineError;
 use super::launch::{Launch, Samples};
 use super::manifest::{FORMAT, Manifest};
 use super::{Baseline, hexadecimal};
+use crate::counted::counted;
 use crate::stats::{InvalidSample, Sample};
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
@@ -62,8 +63,8 @@ impl Baseline {
     fn check(&self, path: &Path) -> Result<(), BaselineError> {
         if self.launches.len() as u64 != self.manifest.launches {
             let reason = format!(
-                "{} launches, but manifest.json says {}",
-                self.launches.len(),
+                "{}, but manifest.json says {}",
+                counted(self.launches.len(), "launch"),
                 self.manifest.launches
             );
             return Err(malformed(path, None, reason));
@@ -186,7 +187,10 @@ impl Manifest {
 /// Checks the length of an id: a table is as wide as the longest in every row.
 pub(super) fn check_id(id: &str) -> Result<(), String> {
     if id.is_empty() || id.len() > ID_BYTES_MAX {
-        return Err(format!("an id of {} bytes, not 1 to {ID_BYTES_MAX}", id.len()));
+        return Err(format!(
+            "an id of {}, not 1 to {ID_BYTES_MAX}",
+            counted(id.len(), "byte")
+        ));
     }
     Ok(())
 }

@@ -5,6 +5,7 @@ use super::input::{Input, InputKind};
 use super::read::MANIFEST;
 use super::{Baseline, BaselineName, FOLDER, critcmp, criterion_samples, folder_of};
 use crate::command_line::CommandLine;
+use crate::counted::counted;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -49,7 +50,7 @@ pub enum InputError {
         there: Vec<String>,
     },
     /// No benchmark of it can be used.
-    #[error("{input}: none of its {count} benchmarks can be used; {name}: {reason}")]
+    #[error("{input}: none of its {} can be used; {name}: {reason}", counted(count, "benchmark"))]
     NothingUsable {
         /// The input.
         input: String,

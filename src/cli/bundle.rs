@@ -3,6 +3,7 @@
 use super::output;
 use super::record::{failed, interrupt};
 use poolbench::command_line::CommandLine;
+use poolbench::counted::counted;
 use poolbench::recording::{Bundle, RecordingError};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -23,10 +24,11 @@ pub(super) fn run(arguments: &Arguments) -> ExitCode {
             let folder = &arguments.folder;
             let there = |command| CommandLine::of_program(&folder.join("poolbench"), command);
             let text = format!(
-                "{}: poolbench and {count} bench executables\n\
+                "{}: poolbench and {}\n\
                  Copy it to the other machine, which needs only its NVIDIA driver, and run there:\n  {}\n  {}\n\
                  Then copy criterion-baselines/ back.\n",
                 folder.display(),
+                counted(count, "bench executable"),
                 there("doctor"),
                 there("record").option("--executables", folder)
             );

@@ -3,6 +3,7 @@
 use super::output::say;
 use clap::Args;
 use poolbench::command_line::CommandLine;
+use poolbench::counted::counted;
 use poolbench::recording::{
     self, Intent, Interrupt, LAUNCHES, Options, PROFILE, Progress, RecordingError, Source, Summary, Treatment,
 };
@@ -194,12 +195,12 @@ fn text(options: &Options, summary: &Summary) -> String {
             .count();
         let _ = writeln!(
             text,
-            "{}: {} benchmarks ({} bound by the host), {} launches in {} session(s), {} skipped, {} repeated, {} marked as disturbed",
+            "{}: {} ({} bound by the host), {} in {}, {} skipped, {} repeated, {} marked as disturbed",
             written.folder.display(),
-            manifest.benchmarks.len(),
+            counted(manifest.benchmarks.len(), "benchmark"),
             manifest.host_bound.len(),
-            manifest.launches,
-            sessions.len(),
+            counted(manifest.launches, "launch"),
+            counted(sessions.len(), "session"),
             manifest.skipped.len(),
             manifest.settings.repeated,
             marked,
@@ -207,8 +208,8 @@ fn text(options: &Options, summary: &Summary) -> String {
     }
     let _ = writeln!(
         text,
-        "measured {} launches in {}",
-        summary.launches,
+        "measured {} in {}",
+        counted(summary.launches, "launch"),
         recording::spoken(summary.elapsed)
     );
     let names: Vec<&str> = summary.written.iter().map(|written| written.name.as_str()).collect();

@@ -4,6 +4,7 @@ use super::output::{failed, print, write_file, wrong_usage};
 use super::request::{RequestArguments, read};
 use poolbench::baseline::Input;
 use poolbench::command_line::CommandLine;
+use poolbench::counted::counted;
 use poolbench::recording::with_settings;
 use poolbench::report::{Compared, HtmlReport, SideSummary, readme_tables, with_name_of};
 use poolbench::stats::{Calibration, CalibrationPlan, Options, Side, calibrate};
@@ -115,11 +116,10 @@ pub(super) fn record_commands(side: &SideSummary) -> Vec<String> {
         with_settings(record.clone(), settings)
     )];
     if side.sessions > 1 {
-        let more = side.sessions - 1;
         commands.push(format!(
-            "{}  # {more} more time{}",
+            "{}  # {}",
             record.flag("--append"),
-            if more == 1 { "" } else { "s" }
+            counted(side.sessions - 1, "more time")
         ));
     }
     commands

@@ -1,6 +1,7 @@
 //! Finding, loading and starting a driver library.
 
 use super::{Backend, Code, DeviceChoice, Function, Table, hooks, host};
+use crate::counted::counted;
 use libloading::Library;
 use std::ffi::c_int;
 use std::path::{Path, PathBuf};
@@ -44,7 +45,8 @@ pub enum BindError {
     },
     /// There are fewer devices.
     #[error(
-        "POOLBENCH_DEVICE=cuda:{ordinal}, but {library} reports {count} device(s); use a smaller number, auto or host"
+        "POOLBENCH_DEVICE=cuda:{ordinal}, but {library} reports {}; use a smaller number, auto or host",
+        counted(count, "device")
     )]
     Ordinal {
         /// The path or name that was loaded.

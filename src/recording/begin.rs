@@ -14,6 +14,7 @@ use super::process::Starter;
 use super::progress::Progress;
 use super::state::{State, recordings_folder};
 use crate::baseline::{BaselineName, FOLDER, Settings};
+use crate::counted::counted;
 use crate::environment::Environment;
 use sha2::{Digest, Sha256};
 use std::fs;
@@ -335,5 +336,6 @@ fn announce(progress: &Progress, plan: &Plan, device_lines: &[String]) {
     } else {
         ""
     };
-    progress.line(&format!("recording {}: {} launches{turns}", plan.name, plan.launches));
+    let launches = counted(plan.launches, "launch");
+    progress.line(&format!("recording {}: {launches}{turns}", plan.name));
 }

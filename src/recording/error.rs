@@ -2,6 +2,7 @@
 
 use crate::baseline::{BaselineError, InvalidName};
 use crate::command_line::CommandLine;
+use crate::counted::{agreeing, counted};
 use std::path::PathBuf;
 use thiserror::Error;
 
@@ -48,7 +49,9 @@ pub enum RecordingError {
     },
     /// A recording of this name is not finished.
     #[error(
-        "{}: holds an unfinished recording ({done} of {total} launches): go on with `{go_on}`{remedy}", folder.display()
+        "{}: holds an unfinished recording ({done} of {}): go on with `{go_on}`{remedy}",
+        folder.display(),
+        counted(total, "launch")
     )]
     Unfinished {
         /// Where it is.
@@ -96,7 +99,11 @@ pub enum RecordingError {
     #[error("{0}")]
     Nothing(String),
     /// It stopped after some launches.
-    #[error("{error}; {done} of {total} launches are kept: go on with `{go_on}`")]
+    #[error(
+        "{error}; {done} of {} {} kept: go on with `{go_on}`",
+        counted(total, "launch"),
+        agreeing(*done, "is", "are")
+    )]
     Stopped {
         /// Why.
         error: Box<RecordingError>,

@@ -7,7 +7,6 @@ mod calibration;
 mod call_times;
 mod commands;
 mod comparison;
-mod count;
 mod html;
 mod inventory;
 mod printable;

@@ -4,8 +4,8 @@ use super::rows::{HEADINGS, NUMBERS, Row, all_rows, changed_rows};
 use super::{Compared, SideSummary};
 use crate::baseline::{Difference, DifferenceKind};
 use crate::command_line::CommandLine;
+use crate::counted::counted;
 use crate::report::Printable;
-use crate::report::count::count;
 use std::fmt::Write as _;
 
 /// The longest comment that GitHub takes, in characters; bytes are never fewer.
@@ -45,7 +45,7 @@ pub fn comparison_markdown(compared: &Compared) -> String {
         let limit = COMMENT_BYTES_MAX - KEPT_FOR_NOTES;
         let left = table(&mut text, &changed, limit);
         if left > 0 {
-            let _ = writeln!(text, "\n{} did not fit.", count(left, "further changed benchmark"));
+            let _ = writeln!(text, "\n{} did not fit.", counted(left, "further changed benchmark"));
         }
     }
     let limit = COMMENT_BYTES_MAX - KEPT_FOR_THE_TABLE;
@@ -54,14 +54,14 @@ pub fn comparison_markdown(compared: &Compared) -> String {
     let _ = writeln!(
         text,
         "\n<details><summary>All {}</summary>\n",
-        count(all.len(), "benchmark")
+        counted(all.len(), "benchmark")
     );
     let left = table(&mut text, &all, COMMENT_BYTES_MAX - KEPT_FOR_THE_END);
     if left > 0 {
         let _ = writeln!(
             text,
             "\n{} left out, since a comment takes 65,536 characters: {} shows every one.",
-            count(left, "benchmark"),
+            counted(left, "benchmark"),
             to_show_all(compared)
         );
     }
