@@ -1,5 +1,6 @@
 //! poolbench's own command lines, as they are pasted into a shell.
 
+use crate::driver::library;
 use std::env;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
@@ -7,7 +8,7 @@ use std::path::Path;
 
 /// What decides which device is measured and where a recording lies while it is not finished. Another shell,
 /// or a line that begins with its own variables, would not have them.
-const VARIABLES: [&str; 3] = ["POOLBENCH_DEVICE", "POOLBENCH_LIBCUDA", "CARGO_TARGET_DIR"];
+const VARIABLES: [&str; 3] = ["POOLBENCH_DEVICE", library::VARIABLE, "CARGO_TARGET_DIR"];
 
 /// A command line of poolbench. Its text is what a shell takes, whatever the values hold.
 #[derive(Clone, Debug, PartialEq, Eq)]

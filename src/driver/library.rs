@@ -10,22 +10,31 @@ use thiserror::Error;
 /// The name that every NVIDIA driver package installs.
 pub const DEFAULT_LIBRARY: &str = "libcuda.so.1";
 
+/// Names a library for the user. `poolbench record` sets it as well, for what was named with a flag.
+pub const VARIABLE: &str = "POOLBENCH_LIBCUDA";
+
+/// Set by `poolbench record` for the processes that it starts: the flag that named the library, so that what
+/// goes wrong with it is said of that flag.
+pub const FLAG_VARIABLE: &str = "POOLBENCH_LIBCUDA_FLAG";
+
 /// Why no device could be bound. One line each, with the remedy.
 #[derive(Debug, Error)]
 pub enum BindError {
     /// The library cannot be loaded, and the host device was not an answer to the question.
-    #[error(
-        "cannot load {library}: {reason}; install the NVIDIA driver, correct POOLBENCH_LIBCUDA, or measure the host device with POOLBENCH_DEVICE=host"
-    )]
+    #[error("cannot load {library}: {reason}; {}", to_load(flag.as_deref()))]
     Library {
         /// The path or name that was tried.
         library: String,
         /// The dynamic linker's words.
         reason: String,
+        /// The flag that named it, where one did.
+        flag: Option<String>,
     },
     /// The library is no CUDA driver.
-    #[error("{library} is not a CUDA driver: it has no {function}; correct POOLBENCH_LIBCUDA")]
+    #[error("{library} is not a CUDA driver: it has no {function}; correct {}", flag.as_deref().unwrap_or(VARIABLE))]
     NotADriver {
+        /// The flag that named it, where one did.
+        flag: Option<String>,
         /// The path or name that was loaded.
         library: String,
         /// The missing function.
@@ -61,6 +70,20 @@ pub enum BindError {
         "POOLBENCH_HOST_MEMORY_MIB={0} is no memory for the host device; write a whole number of MiB, as 1024, or unset it"
     )]
     HostMemory(String),
+}
+
+fn to_load(flag: Option<&str>) -> String {
+    match flag {
+        Some(flag) => format!("correct {flag}"),
+        None => format!(
+            "install the NVIDIA driver, correct {VARIABLE}, or measure the host device with POOLBENCH_DEVICE=host"
+        ),
+    }
+}
+
+/// The flag that named the library, where one did.
+fn flag() -> Option<String> {
+    std::env::var(FLAG_VARIABLE).ok().filter(|flag| !flag.is_empty())
 }
 
 /// A filled table and what is known of where it came from.
@@ -115,6 +138,7 @@ impl Binding {
             .find(|needed| missing.contains(needed))
         {
             return Err(BindError::NotADriver {
+                flag: flag(),
                 library,
                 function: function.name(),
             });
@@ -148,6 +172,7 @@ fn load(name: &Path) -> Result<Library, BindError> {
         BindError::Library {
             library: name.display().to_string(),
             reason,
+            flag: flag(),
         }
     })
 }
@@ -214,7 +239,7 @@ fn version_in_file_name(path: &Path) -> Option<String> {
 /// The library that the environment names, `None` for the default.
 #[must_use]
 pub fn from_environment() -> Option<PathBuf> {
-    std::env::var_os("POOLBENCH_LIBCUDA")
+    std::env::var_os(VARIABLE)
         .filter(|value| !value.is_empty())
         .map(PathBuf::from)
 }

@@ -7,6 +7,7 @@ use super::interrupt::Interrupt;
 use super::lock::Lock;
 use super::plan::Treatment;
 use crate::baseline::{ProcessRecord, RecordRequest, Settings};
+use crate::driver::library;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
@@ -113,8 +114,11 @@ impl Starter<'_> {
         command
             .env(RecordRequest::VARIABLE, &path)
             .env("CRITERION_HOME", folder.join("criterion"));
-        if let Some(library) = &treatment.libcuda {
-            command.env("POOLBENCH_LIBCUDA", library);
+        command.env_remove(library::FLAG_VARIABLE);
+        if let Some(path) = &treatment.libcuda {
+            command
+                .env(library::VARIABLE, path)
+                .env(library::FLAG_VARIABLE, "--libcuda");
         }
         if let Some(fault) = &treatment.fault {
             command.env("POOLBENCH_FAULT", fault);

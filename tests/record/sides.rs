@@ -169,7 +169,8 @@ fn a_library_that_does_not_start_is_named_and_nothing_is_written() {
     assert_eq!(output.status.code(), Some(3));
     assert_eq!(stderr(&output).lines().count(), 1, "{}", stderr(&output));
     assert!(
-        stderr(&output).starts_with("poolbench: --libcuda old=/nonexistent/libcuda.so: cannot load"),
+        stderr(&output).starts_with("poolbench: --libcuda old=/nonexistent/libcuda.so: cannot load")
+            && stderr(&output).ends_with("; correct --libcuda\n"),
         "{}",
         stderr(&output)
     );
