@@ -27,5 +27,5 @@ pub mod stats;
 pub mod strategy;
 pub mod suite;
 pub mod trace;
-mod whole_file;
+pub mod whole_file;
 pub mod workload;

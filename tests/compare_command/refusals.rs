@@ -166,9 +166,12 @@ fn a_file_is_written_whole_or_not_at_all() {
     assert!(ran.stdout.starts_with("No regression among 4 benchmarks"), "{ran:?}");
     let written: Value = serde_json::from_slice(&fs::read(&out).expect("it is there")).expect("JSON");
     assert_eq!(written["format"], 1);
-    // A full disk, a folder that is not there, a folder in its place.
-    fs::create_dir(desk.path().join("folder")).expect("a folder");
-    for path in ["/dev/full", "nowhere/report.json", "folder", "/proc/report.json"] {
+    // A folder that is not there is made.
+    let ran = desk.poolbench(&["compare", "old", "new", "--out", "folder/new/report.txt"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(desk.path().join("folder/new/report.txt").is_file());
+    // A full disk, a folder in its place, a file in the place of its folder, a folder of the kernel's.
+    for path in ["/dev/full", "folder", "report.json/report.json", "/proc/report.json"] {
         let ran = desk.poolbench(&["compare", "old", "new", "--out", path]);
         assert!(ran.refused(3).contains("cannot write"), "{path}: {ran:?}");
     }
