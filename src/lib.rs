@@ -17,6 +17,7 @@ pub mod environment;
 pub mod host_probe;
 pub mod kernel_work;
 pub mod measure;
+mod named_file;
 pub mod observation;
 pub mod recording;
 pub mod replay;

@@ -5,11 +5,11 @@ use super::launch::{Launch, Samples};
 use super::manifest::{FORMAT, Manifest};
 use super::{Baseline, hexadecimal};
 use crate::counted::counted;
+use crate::named_file;
 use crate::stats::{InvalidSample, Sample};
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeSet;
-use std::fs::File;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
@@ -218,20 +218,16 @@ pub(super) fn read_file(path: &Path, limit_bytes: u64) -> Result<Vec<u8>, Baseli
         path: path.to_owned(),
         error,
     };
-    let metadata = std::fs::metadata(path).map_err(unreadable)?;
-    // Opening a pipe, or reading a device, would wait for ever.
-    if !metadata.is_file() {
-        return Err(unreadable(std::io::Error::other("is not a file")));
-    }
-    if metadata.len() > limit_bytes {
+    let file = named_file::open(path).map_err(unreadable)?;
+    let size_bytes = file.metadata().map_err(unreadable)?.len();
+    if size_bytes > limit_bytes {
         return Err(BaselineError::TooLarge {
             path: PathBuf::from(path),
-            size_bytes: metadata.len(),
+            size_bytes,
             limit_bytes,
         });
     }
     let mut bytes = Vec::new();
-    let file = File::open(path).map_err(unreadable)?;
     file.take(limit_bytes).read_to_end(&mut bytes).map_err(unreadable)?;
     Ok(bytes)
 }

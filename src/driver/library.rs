@@ -2,6 +2,7 @@
 
 use super::{Backend, Code, DeviceChoice, Function, Table, hooks, host};
 use crate::counted::counted;
+use crate::named_file;
 use libloading::Library;
 use std::ffi::c_int;
 use std::path::{Path, PathBuf};
@@ -165,15 +166,23 @@ impl Binding {
 }
 
 fn load(name: &Path) -> Result<Library, BindError> {
+    let refused = |reason| BindError::Library {
+        library: name.display().to_string(),
+        reason,
+        flag: flag(),
+    };
+    // The dynamic linker would wait for somebody who writes into a pipe. A bare name is its to find.
+    let kind = std::fs::metadata(name).map(|metadata| metadata.file_type());
+    if let (true, Ok(kind)) = (name.as_os_str().as_encoded_bytes().contains(&b'/'), kind)
+        && let Err(error) = named_file::check(kind)
+    {
+        return Err(refused(error.to_string()));
+    }
     // SAFETY: the library's constructors are trusted as every program that links to libcuda trusts them.
     unsafe { Library::new(name) }.map_err(|error| {
         // libloading's own message is only "dlopen failed"; the reason is its source.
         let reason = std::error::Error::source(&error).map_or_else(|| error.to_string(), ToString::to_string);
-        BindError::Library {
-            library: name.display().to_string(),
-            reason,
-            flag: flag(),
-        }
+        refused(reason)
     })
 }
 

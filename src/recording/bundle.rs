@@ -5,6 +5,7 @@ use super::executables::{Executable, ExecutableIdentity, build_all};
 use super::interrupt::Interrupt;
 use crate::baseline::{Existing, PARTIAL_PREFIX, put_in_place, write_synced};
 use crate::command_line::CommandLine;
+use crate::named_file;
 use serde::{Deserialize, Serialize};
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -119,7 +120,7 @@ impl Bundle {
     pub(super) fn executables(folder: &Path) -> Result<Vec<Executable>, RecordingError> {
         let refused = |what: String| RecordingError::Executables(format!("{}: {what}", folder.display()));
         let list = folder.join(LIST);
-        let text = fs::read(&list).map_err(|error| {
+        let text = named_file::read(&list).map_err(|error| {
             refused(format!(
                 "no bundle ({LIST}: {error}); make one with `{}`",
                 to_bundle(folder)
