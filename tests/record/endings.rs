@@ -168,6 +168,31 @@ fn a_recording_goes_on_in_another_session_after_the_machine_was_started_anew() {
     assert_eq!(baseline.launches[1].session, baseline.launches[2].session);
 }
 
+/// Launches of one session lie close in time: half an hour after the last one, another session begins.
+#[test]
+fn a_recording_goes_on_in_another_session_after_a_long_pause() {
+    for (pause_s, sessions) in [(600.0, 1), (1801.0, 2)] {
+        let place = Place::with_stand_ins();
+        refusal(place.record(&["--launches", "3"]).env("STAND_IN_FAILS_AT", "2"), 3);
+        let path = place.recording(NAME).join("launches.jsonl");
+        let text = fs::read_to_string(&path).expect("the state");
+        let (before, end) = text.split_once("\"ended_uptime_s\":").expect("when it ended");
+        let ended_s: f64 = end.trim_end_matches(['}', '\n']).parse().expect("a number");
+        fs::write(
+            &path,
+            format!("{before}\"ended_uptime_s\":{:.2}}}\n", ended_s - pause_s),
+        )
+        .expect("the state");
+        let output = succeed(&mut place.record(&["--resume"]));
+        let launches = place.baseline(NAME).launches;
+        let found: BTreeSet<&str> = launches.iter().map(|launch| launch.session.as_str()).collect();
+        assert_eq!((launches.len(), found.len()), (3, sessions));
+        assert_eq!(launches[1].session, launches[2].session);
+        let says_so = stderr(&output).contains("the last launch ended 30m");
+        assert_eq!(says_so, sessions == 2, "{}", stderr(&output));
+    }
+}
+
 #[test]
 fn a_torn_last_line_costs_one_launch_and_a_torn_middle_is_refused() {
     let place = Place::with_stand_ins();
