@@ -95,6 +95,7 @@ fn options(source: Source) -> Options {
         loop_time_max_s: None,
         pinned_processor: None,
         probes: None,
+        silence_max_s: Some(900.0),
         source,
         sides: Vec::new(),
     }
@@ -107,6 +108,10 @@ fn what_goes_on_with_a_recording_takes_the_executables_from_the_same_place() {
     let (given, folder) = ("--executables", "/media/a b's/bundle");
     assert!(words.windows(2).any(|pair| pair == [given, folder]), "{words:?}");
     assert!(words.windows(2).any(|pair| pair == ["--launches", "7"]), "{words:?}");
+    assert!(
+        words.windows(2).any(|pair| pair == ["--silence-max", "900"]),
+        "{words:?}"
+    );
     assert!(words.contains(&String::from("--append")), "{words:?}");
     for (profile, is_said) in [(PROFILE, false), ("dev", true)] {
         let profile = profile.to_owned();

@@ -54,6 +54,10 @@ pub(super) struct Arguments {
     /// What one loop may take, in seconds; 0.1 by default. Slower cases are skipped.
     #[arg(long, value_name = "S")]
     loop_time_max: Option<f64>,
+    /// What a bench executable may print nothing for, in seconds, before it is killed; by default 600 and
+    /// twice what the longest case may take. The recording then goes on with `--resume`.
+    #[arg(long, value_name = "S")]
+    silence_max: Option<f64>,
     /// Pins the submitting thread to this processor.
     #[arg(long, value_name = "CPU", hide = true)]
     pin: Option<usize>,
@@ -105,6 +109,7 @@ impl Arguments {
             loop_time_max_s: self.loop_time_max,
             pinned_processor: self.pin,
             probes: self.no_probes.then_some(false),
+            silence_max_s: self.silence_max,
             source,
             sides: self.treatments()?,
         })

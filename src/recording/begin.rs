@@ -264,6 +264,7 @@ impl Setting<'_> {
             lock,
             interrupt: self.interrupt,
             settings,
+            silence_max: self.options.silence_max(settings),
         }
     }
 

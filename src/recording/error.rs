@@ -47,6 +47,14 @@ pub enum RecordingError {
         /// All that it printed.
         output: String,
     },
+    /// A process hangs where not even a kill ends it.
+    #[error("{}: process {process} hangs and cannot be killed, so the driver holds it: restart the machine, then --resume", program.display())]
+    Unkillable {
+        /// Which program.
+        program: PathBuf,
+        /// Its process id.
+        process: u32,
+    },
     /// A recording of this name is not finished.
     #[error(
         "{}: holds an unfinished recording ({done} of {}): go on with `{go_on}`{remedy}",

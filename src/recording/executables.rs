@@ -154,7 +154,7 @@ fn cargo(arguments: &[&str], interrupt: &Interrupt) -> Result<Vec<Artifact>, Rec
         let target = std::path::absolute(&target).map_err(|error| RecordingError::file(Path::new(&target), error))?;
         command.env("CARGO_TARGET_DIR", target);
     }
-    let ended = child::run(&mut command, interrupt)?;
+    let ended = child::run(&mut command, interrupt, None)?;
     if !ended.status.success() {
         return Err(RecordingError::Executables(format!(
             "cargo {} {}",

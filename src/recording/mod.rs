@@ -63,7 +63,7 @@ pub struct Summary {
 pub fn record(options: &Options, interrupt: &Interrupt, progress: &mut Progress) -> Result<Summary, RecordingError> {
     options.check()?;
     let mut begun = begin::begin(options, interrupt, progress)?;
-    match measure(&mut begun, interrupt, progress) {
+    match measure(&mut begun, options, interrupt, progress) {
         Ok(summary) => {
             begun.state.remove()?;
             Ok(summary)
@@ -86,7 +86,12 @@ pub fn record(options: &Options, interrupt: &Interrupt, progress: &mut Progress)
     }
 }
 
-fn measure(begun: &mut Begun, interrupt: &Interrupt, progress: &mut Progress) -> Result<Summary, RecordingError> {
+fn measure(
+    begun: &mut Begun,
+    options: &Options,
+    interrupt: &Interrupt,
+    progress: &mut Progress,
+) -> Result<Summary, RecordingError> {
     let state = &mut begun.state;
     let plan = state.plan.clone();
     let done = state.launches.len() as u64;
@@ -99,6 +104,7 @@ fn measure(begun: &mut Begun, interrupt: &Interrupt, progress: &mut Progress) ->
             lock: Some(&begun.lock),
             interrupt,
             settings: &plan.settings,
+            silence_max: options.silence_max(&plan.settings),
         },
         monitor: Monitor::of(plan.sides[0].environment.device.uuid.as_deref()),
         repeated,

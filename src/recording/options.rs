@@ -5,9 +5,13 @@ use super::executables::{PROFILE, Source};
 use super::plan::Treatment;
 use crate::baseline::{BaselineName, Settings};
 use crate::command_line::CommandLine;
+use std::time::Duration;
 
 /// Launches of a recording where the user says nothing else.
 pub const LAUNCHES: u64 = 24;
+/// How long a bench executable may print nothing, beside what its longest case may take: no driver call that
+/// ends at all takes so long.
+const SILENCE_MAX_S: f64 = 600.0;
 /// Criterion takes no fewer.
 const SAMPLE_SIZE_MIN: u64 = 10;
 
@@ -85,6 +89,9 @@ pub struct Options {
     pub pinned_processor: Option<usize>,
     /// Whether to measure the host's speed beside each sample.
     pub probes: Option<bool>,
+    /// How long a bench executable may print nothing before it is killed, in seconds. It changes no
+    /// measurement, so each run may say otherwise.
+    pub silence_max_s: Option<f64>,
     /// Where the bench executables come from.
     pub source: Source,
     /// The sides that are recorded in alternating launches; empty or two.
@@ -122,6 +129,7 @@ impl Options {
             ("--warm-up-time", self.warm_up_time_s),
             ("--measurement-time", self.measurement_time_s),
             ("--loop-time-max", self.loop_time_max_s),
+            ("--silence-max", self.silence_max_s),
         ];
         for (flag, value) in times {
             if value.is_some_and(|value| !(value > 0.0 && value <= 3600.0)) {
@@ -199,10 +207,25 @@ impl Options {
         }
     }
 
+    /// How long a bench executable may print nothing: Criterion says when it turns to a benchmark and at each
+    /// step of it, so no longer than a case takes, with room for a busy machine.
+    pub(super) fn silence_max(&self, settings: &Settings) -> Duration {
+        let n = settings.sample_size as f64;
+        // Criterion's samples are 1, 2, ... n loops long where it fits a line.
+        let loops = n * (n + 1.0) / 2.0;
+        let case_s = settings.warm_up_time_s + settings.measurement_time_s + loops * settings.loop_time_max_s;
+        let seconds = self.silence_max_s.unwrap_or(SILENCE_MAX_S + 2.0 * case_s);
+        Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
+    }
+
     fn to_record(&self, name: &str) -> CommandLine {
         let line = CommandLine::as_started("record")
             .with_variables()
             .option("--name", name);
+        let line = match self.silence_max_s {
+            Some(seconds) => line.option("--silence-max", seconds.to_string()),
+            None => line,
+        };
         match &self.source {
             Source::Bundle(folder) => line.option("--executables", folder),
             Source::Cargo { profile } if profile == PROFILE => line,

@@ -69,6 +69,21 @@ fn a_failed_process_ends_the_recording_with_its_own_line_and_the_rest_is_kept() 
 }
 
 #[test]
+fn a_process_that_hangs_is_killed_and_the_recording_goes_on() {
+    let place = Place::with_stand_ins();
+    let mut command = place.record(&["--launches", "3", "--silence-max", "10"]);
+    let last = refusal(command.env("STAND_IN_HANGS_AT", "2"), 3);
+    assert!(
+        last.starts_with("poolbench: first: printed nothing for 10s and was killed, in first/slow/4KiB; ")
+            && last.contains("1 of 3 launches is kept: go on with `"),
+        "{last}"
+    );
+    // The next start of this executable is its third.
+    succeed(place.paste(&last).env("STAND_IN_HANGS_AT", "2"));
+    assert_eq!(place.baseline(NAME).launches.len(), 3);
+}
+
+#[test]
 fn a_recording_that_never_had_a_launch_leaves_nothing() {
     let place = Place::with_stand_ins();
     let last = refusal(place.record(&["--launches", "4"]).env("STAND_IN_FAILS_AT", "1"), 3);
