@@ -4,11 +4,14 @@ use crate::driver::library;
 use std::env;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// What decides which device is measured and where a recording lies while it is not finished. Another shell,
 /// or a line that begins with its own variables, would not have them.
 const VARIABLES: [&str; 3] = ["POOLBENCH_DEVICE", library::VARIABLE, "CARGO_TARGET_DIR"];
+
+/// The file that lists the executables of a bundle, beside them.
+pub(crate) const BUNDLE_LIST: &str = "bundle.json";
 
 /// A command line of poolbench. Its text is what a shell takes, whatever the values hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,6 +32,19 @@ impl CommandLine {
         }
         let program = env::args_os().next().unwrap_or_else(|| OsString::from("poolbench"));
         CommandLine::of_program(Path::new(&program), command)
+    }
+
+    /// A recording, by a poolbench that was started as this one was. One that lies in a bundle takes the
+    /// executables from there, since it has nothing to build.
+    #[must_use]
+    pub fn recording_as_started() -> CommandLine {
+        let line = CommandLine::as_started("record");
+        let program = env::args_os().next().map(PathBuf::from).unwrap_or_default();
+        let is_bundle = |folder: &&Path| !folder.as_os_str().is_empty() && folder.join(BUNDLE_LIST).is_file();
+        match program.parent().filter(is_bundle) {
+            Some(bundle) => line.option("--executables", bundle),
+            None => line,
+        }
     }
 
     /// A command of poolbench for whoever has the sources.

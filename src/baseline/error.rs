@@ -59,7 +59,7 @@ pub enum BaselineError {
         path: PathBuf,
     },
     /// The recording was not finished.
-    #[error("{}: the recording is not complete; finish it with `{}`", path.display(), CommandLine::as_started("record").flag("--resume"))]
+    #[error("{}: the recording is not complete; finish it with `{}`", path.display(), CommandLine::recording_as_started().flag("--resume"))]
     Incomplete {
         /// The manifest.
         path: PathBuf,

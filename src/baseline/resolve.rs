@@ -21,7 +21,7 @@ pub enum InputError {
     #[error(transparent)]
     Baseline(#[from] BaselineError),
     /// No baseline of this name.
-    #[error("no baseline {name:?} in {}{}", baselines.display(), those(there, &format!("there are none; `{}` makes one", CommandLine::as_started("record"))))]
+    #[error("no baseline {name:?} in {}{}", baselines.display(), those(there, &format!("there are none; `{}` makes one", CommandLine::recording_as_started())))]
     NoSuchName {
         /// What was asked for.
         name: String,

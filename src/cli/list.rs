@@ -23,7 +23,7 @@ fn text(format: Format) -> Result<String, String> {
     match format {
         Format::Text if listed.is_empty() => Ok(format!(
             "no baselines in {FOLDER} under this folder; `{}` makes one\n",
-            CommandLine::as_started("record")
+            CommandLine::recording_as_started()
         )),
         Format::Text => Ok(inventory_text(&listed)),
         Format::Json => inventory_json(&listed)

@@ -4,7 +4,7 @@ use super::error::RecordingError;
 use super::executables::{Executable, ExecutableIdentity, build_all};
 use super::interrupt::Interrupt;
 use crate::baseline::{Existing, PARTIAL_PREFIX, put_in_place, write_synced};
-use crate::command_line::CommandLine;
+use crate::command_line::{BUNDLE_LIST as LIST, CommandLine};
 use crate::named_file;
 use serde::{Deserialize, Serialize};
 use std::ffi::OsStr;
@@ -15,8 +15,6 @@ use std::path::{Path, PathBuf};
 
 /// The version of the bundle's format. Another one is refused.
 const FORMAT: u32 = 1;
-/// The file that lists the executables.
-const LIST: &str = "bundle.json";
 /// The command's file.
 const COMMAND: &str = "poolbench";
 

@@ -52,7 +52,7 @@ pub struct CalibrationReport {
     "{name}: {} in {} cannot be halved: each half needs {INTERVAL_LAUNCHES}; record more with `{}`",
     counted(*launches, "launch"),
     counted(*sessions, "session"),
-    with_another_session(CommandLine::as_started("record"), name)
+    with_another_session(CommandLine::recording_as_started(), name)
 )]
 pub struct TooFewLaunches {
     name: String,
