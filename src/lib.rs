@@ -7,6 +7,8 @@
 pub mod api_summary;
 pub mod baseline;
 pub mod case;
+pub mod command_line;
+pub mod counted;
 #[allow(unsafe_code, reason = "safe owners over the driver's functions")]
 pub mod cuda;
 #[allow(unsafe_code, reason = "the driver's functions, and the host device behind them")]
@@ -15,6 +17,7 @@ pub mod environment;
 pub mod host_probe;
 pub mod kernel_work;
 pub mod measure;
+mod named_file;
 pub mod observation;
 pub mod recording;
 pub mod replay;
@@ -25,5 +28,5 @@ pub mod stats;
 pub mod strategy;
 pub mod suite;
 pub mod trace;
-mod whole_file;
+pub mod whole_file;
 pub mod workload;

@@ -159,7 +159,6 @@ fn the_text_names_the_device_the_trace_and_what_to_use() {
         "measuring the host device; these are not GPU numbers",
         // The gap before the third row is 2 ms long.
         "5 events: 2 allocations, 2 frees, 1 wait; 2 streams, peak 64.00 MiB",
-        "sync (present)",
         "µs per event",
         "2 blocks, 64.00 MiB",
         "These are not GPU numbers",
@@ -167,6 +166,9 @@ fn the_text_names_the_device_the_trace_and_what_to_use() {
     ] {
         assert!(text.contains(part), "{part}: {text}");
     }
+    // Where nothing is proven faster, the present one is marked as the best too.
+    let is_present = |line: &str| line.starts_with("sync ") && line.contains("(present)");
+    assert!(text.lines().any(is_present), "{text}");
     // Half of the peak is 32 MiB; the peak is what was asked for as 64MiB, too.
     let rows: Vec<&str> = text.lines().filter(|line| line.starts_with("stream_ordered")).collect();
     assert_eq!(rows.len(), 4, "{text}");

@@ -220,9 +220,14 @@ fn the_file_goes_where_it_is_wanted_or_nowhere() {
     made(&["--out", "reports/named.html"], "reports/named.html");
     // Again: a report is made from data, and may be made anew.
     made(&["--out", "reports/named.html"], "reports/named.html");
+    // A folder that is not there is made.
+    made(&["--out", "reports/new/named.html"], "reports/new/named.html");
+    made(
+        &["--out", "reports/newer/"],
+        &format!("reports/newer/poolbench-{}.html", base.name),
+    );
     for (out, says) in [
-        ("missing/named.html", "missing/named.html"),
-        ("missing/", "missing/"),
+        ("reports/named.html/x", "reports/named.html/x"),
         ("/dev/full", "/dev/full"),
     ] {
         let output = poolbench(&folder, &["report", base.name, "--out", out]);

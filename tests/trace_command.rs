@@ -30,6 +30,29 @@ fn a_log_is_summarised_in_text_and_json() {
     assert!(json.to_string().contains("3072"), "{json}");
 }
 
+/// What a shell puts in the place of `<(command)`, and the output of another command.
+#[test]
+fn a_pipe_without_a_name_is_read_to_its_end() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    std::fs::write(folder.path().join("log.csv"), LOG).expect("a file");
+    let summary = |script: &str| {
+        let mut command = std::process::Command::new("bash");
+        command.args(["-c", script]).current_dir(folder.path());
+        command
+            .env("POOLBENCH", assert_cmd::cargo::cargo_bin("poolbench"))
+            .output()
+    };
+    let script = "(sleep 0.2; cat log.csv) | \"$POOLBENCH\" trace /dev/stdin --format json";
+    for script in [script, "\"$POOLBENCH\" trace <(sleep 0.2; cat log.csv) --format json"] {
+        let Ok(output) = summary(script) else {
+            println!("SKIPPED: no bash");
+            return;
+        };
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        assert!(String::from_utf8_lossy(&output.stdout).contains("3072"));
+    }
+}
+
 #[test]
 fn what_cannot_be_read_is_one_line_and_exit_3() {
     for arguments in [["/nonexistent/trace.csv"], ["Cargo.toml"]] {

@@ -1,8 +1,9 @@
 //! What differs between two recordings, and what of it forbids a comparison.
 
 use super::Settings;
-use crate::environment::{BuildFacts, DeviceFacts, Environment, GpuFacts, HostFacts, PoolFacts, ToolkitFacts};
+use crate::environment::{Environment, FieldDifference, field_differences};
 use serde::Serialize;
+use serde_json::Value;
 
 /// What a difference means for a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -32,38 +33,195 @@ pub struct Difference {
     pub remedy: Option<&'static str>,
 }
 
+/// How a value is shown.
+#[derive(Clone, Copy)]
+enum Shown {
+    /// As it is.
+    Plain,
+    /// A number with its unit.
+    In(&'static str),
+    /// A truth as one of two words: for true, for false.
+    Truth(&'static str, &'static str),
+    /// A part that is there or not, in two words.
+    Presence(&'static str, &'static str),
+}
+
+/// What a field of the environment means for a comparison.
+struct Field {
+    /// Its place, as [`FieldDifference`] gives it.
+    place: &'static str,
+    what: &'static str,
+    kind: DifferenceKind,
+    shown: Shown,
+    remedy: Option<&'static str>,
+}
+
+const fn field(kind: DifferenceKind, place: &'static str, what: &'static str, shown: Shown) -> Field {
+    Field {
+        place,
+        what,
+        kind,
+        shown,
+        remedy: None,
+    }
+}
+
+const fn refused(place: &'static str, what: &'static str, remedy: &'static str) -> Field {
+    Field {
+        place,
+        what,
+        kind: DifferenceKind::Refused,
+        shown: Shown::Plain,
+        remedy: Some(remedy),
+    }
+}
+
+const ON_OFF: Shown = Shown::Truth("on", "off");
+
+/// The fields that are compared, in the order in which they are said.
+const FIELDS: &[Field] = {
+    use DifferenceKind::{Listed, Refused, Treatment};
+    use Shown::{In, Plain, Presence, Truth};
+    &[
+        field(Treatment, "device.driver_version", "driver", Plain),
+        field(Treatment, "device.cuda_version", "CUDA version", Plain),
+        refused("device.name", "device", "record both sides on the same model of device"),
+        field(Refused, "device.compute_capability", "compute capability", Plain),
+        field(Listed, "device.uuid", "device UUID", Plain),
+        field(Listed, "device.memory_bytes", "device memory bytes", Plain),
+        field(Listed, "device.memory_pools", "memory pools", ON_OFF),
+        field(Listed, "device.managed_memory", "managed memory", ON_OFF),
+        field(
+            Listed,
+            "device.virtual_memory_management",
+            "virtual memory management",
+            ON_OFF,
+        ),
+        refused(
+            "build.profile",
+            "build profile",
+            "record both sides with the same profile, release",
+        ),
+        refused(
+            "build.case_definitions",
+            "case definitions",
+            "the same ids measure other things: record both sides with the same poolbench",
+        ),
+        field(Listed, "build.version", "poolbench", Plain),
+        field(Listed, "build.commit", "commit", Plain),
+        field(Listed, "build.rustc", "rustc", Plain),
+        refused(
+            "toolkit.ptx_sha256",
+            "kernels (SHA-256 of the PTX)",
+            "build both sides with NVCC=none, or with the same nvcc",
+        ),
+        field(Listed, "toolkit.ptx_origin", "kernels from", Plain),
+        field(Listed, "toolkit.ptx_isa", "PTX version", Plain),
+        field(Listed, "gpu", "NVML", Presence("answers", "does not answer")),
+        field(Treatment, "gpu.kernel_driver_version", "kernel driver", Plain),
+        field(Listed, "gpu.ecc_enabled", "ECC", ON_OFF),
+        field(Listed, "gpu.mig_enabled", "MIG", ON_OFF),
+        field(Listed, "gpu.persistence_mode", "persistence mode", ON_OFF),
+        field(Listed, "gpu.power_limit_w", "power limit", In("W")),
+        field(Listed, "gpu.sm_clock_max_mhz", "highest SM clock", In("MHz")),
+        field(Listed, "gpu.memory_clock_max_mhz", "highest memory clock", In("MHz")),
+        field(Listed, "gpu.other_processes", "other processes on the GPU", Plain),
+        field(Listed, "host.os", "operating system", Plain),
+        field(Listed, "host.kernel", "kernel", Plain),
+        field(Listed, "host.cpu", "processor", Plain),
+        field(Listed, "host.cores", "processors", Plain),
+        field(Listed, "host.virtualised", "virtualised", Truth("yes", "no")),
+        field(Listed, "pool", "default pool", Presence("there", "not there")),
+        field(
+            Listed,
+            "pool.release_threshold_bytes",
+            "default release threshold bytes",
+            Plain,
+        ),
+        field(
+            Listed,
+            "pool.reuse_follow_event_dependencies",
+            "reuse following event dependencies",
+            ON_OFF,
+        ),
+        field(Listed, "pool.reuse_allow_opportunistic", "opportunistic reuse", ON_OFF),
+        field(
+            Listed,
+            "pool.reuse_allow_internal_dependencies",
+            "reuse by internal dependencies",
+            ON_OFF,
+        ),
+    ]
+};
+
 /// Returns what differs between two environments: the treatment first, then what forbids a comparison,
 /// then the rest. What changes from minute to minute, as the temperature, is left out.
 #[must_use]
 pub fn environment_differences(base: &Environment, new: &Environment) -> Vec<Difference> {
-    let mut found = Collected(Vec::new());
-    found.device(&base.device, &new.device);
-    found.build(&base.build, &new.build);
-    found.toolkit(&base.toolkit, &new.toolkit);
-    found.gpu(base.gpu.as_ref(), new.gpu.as_ref());
-    found.host(&base.host, &new.host);
-    found.pool(base.pool.as_ref(), new.pool.as_ref());
+    let differing = field_differences(base, new);
+    let said = |field: &Field| {
+        let found = differing.iter().find(|found| found.field == field.place)?;
+        Some(field.difference(found))
+    };
+    let mut found: Vec<Difference> = FIELDS.iter().filter_map(said).collect();
     let rank = |kind| match kind {
         DifferenceKind::Treatment => 0,
         DifferenceKind::Refused => 1,
         DifferenceKind::Listed => 2,
     };
-    found.0.sort_by_key(|difference| rank(difference.kind));
-    found.0
+    found.sort_by_key(|difference| rank(difference.kind));
+    found
+}
+
+impl Field {
+    fn difference(&self, found: &FieldDifference) -> Difference {
+        Difference {
+            what: self.what,
+            base: self.shown.text(&found.first),
+            new: self.shown.text(&found.second),
+            kind: self.kind,
+            remedy: self.remedy,
+        }
+    }
+}
+
+impl Shown {
+    fn text(self, value: &Value) -> String {
+        match (self, value) {
+            (Shown::Presence(there, missing), value) => String::from(if value.is_null() { missing } else { there }),
+            (_, Value::Null) => String::from("unknown"),
+            (_, Value::String(text)) if text.is_empty() => String::from("unknown"),
+            (_, Value::String(text)) => text.clone(),
+            (Shown::Truth(yes, no), Value::Bool(truth)) => String::from(if *truth { yes } else { no }),
+            (Shown::In(unit), value) => format!("{value} {unit}"),
+            (_, value) => value.to_string(),
+        }
+    }
 }
 
 /// Returns what differs between the settings of two recordings. Labels and the number of repeated
 /// measurements are none of it.
 #[must_use]
 pub fn settings_differences(base: &Settings, new: &Settings) -> Vec<Difference> {
-    let mut found = Collected(Vec::new());
-    found.text(
+    let mut found = Vec::new();
+    let mut compare = |kind, what, base: &str, new: &str| {
+        if base != new {
+            found.push(Difference {
+                what,
+                base: base.to_owned(),
+                new: new.to_owned(),
+                kind,
+                remedy: None,
+            });
+        }
+    };
+    compare(
         DifferenceKind::Treatment,
         "injected fault",
         base.injected_fault.as_deref().unwrap_or("none"),
         new.injected_fault.as_deref().unwrap_or("none"),
     );
-    let mut listed = |what, base: String, new: String| found.text(DifferenceKind::Listed, what, &base, &new);
+    let mut listed = |what, base: String, new: String| compare(DifferenceKind::Listed, what, &base, &new);
     let seconds = |value: f64| format!("{value} s");
     listed("warm-up", seconds(base.warm_up_time_s), seconds(new.warm_up_time_s));
     listed(
@@ -89,212 +247,18 @@ pub fn settings_differences(base: &Settings, new: &Settings) -> Vec<Difference> 
     let processor = |settings: &Settings| none(settings.pinned_processor.map(|processor| processor.to_string()));
     listed("pinned processor", processor(base), processor(new));
     listed("host-speed probes", on_off(base.probes), on_off(new.probes));
-    found.0
+    found
 }
 
 fn on_off(on: bool) -> String {
     String::from(if on { "on" } else { "off" })
 }
 
-fn known<T: ToString>(value: Option<&T>) -> String {
-    value.map_or_else(|| String::from("unknown"), ToString::to_string)
-}
-
-struct Collected(Vec<Difference>);
-
-impl Collected {
-    fn text(&mut self, kind: DifferenceKind, what: &'static str, base: &str, new: &str) {
-        self.with_remedy(kind, what, (base, new), None);
-    }
-
-    fn with_remedy(
-        &mut self,
-        kind: DifferenceKind,
-        what: &'static str,
-        (base, new): (&str, &str),
-        remedy: Option<&'static str>,
-    ) {
-        if base == new {
-            return;
-        }
-        let unknown = |text: &str| String::from(if text.is_empty() { "unknown" } else { text });
-        self.0.push(Difference {
-            what,
-            base: unknown(base),
-            new: unknown(new),
-            kind,
-            remedy,
-        });
-    }
-
-    fn value<T: ToString>(&mut self, kind: DifferenceKind, what: &'static str, base: Option<&T>, new: Option<&T>) {
-        self.text(kind, what, &known(base), &known(new));
-    }
-
-    fn device(&mut self, base: &DeviceFacts, new: &DeviceFacts) {
-        use DifferenceKind::{Listed, Refused, Treatment};
-        self.value(
-            Treatment,
-            "driver",
-            base.driver_version.as_ref(),
-            new.driver_version.as_ref(),
-        );
-        self.text(Treatment, "CUDA version", &base.cuda_version, &new.cuda_version);
-        self.with_remedy(
-            Refused,
-            "device",
-            (&base.name, &new.name),
-            Some("record both sides on the same model of device"),
-        );
-        self.value(
-            Refused,
-            "compute capability",
-            base.compute_capability.as_ref(),
-            new.compute_capability.as_ref(),
-        );
-        self.value(Listed, "device UUID", base.uuid.as_ref(), new.uuid.as_ref());
-        self.value(
-            Listed,
-            "device memory bytes",
-            base.memory_bytes.as_ref(),
-            new.memory_bytes.as_ref(),
-        );
-        for (what, base, new) in [
-            ("memory pools", base.memory_pools, new.memory_pools),
-            ("managed memory", base.managed_memory, new.managed_memory),
-            (
-                "virtual memory management",
-                base.virtual_memory_management,
-                new.virtual_memory_management,
-            ),
-        ] {
-            self.text(Listed, what, &on_off(base), &on_off(new));
-        }
-    }
-
-    fn build(&mut self, base: &BuildFacts, new: &BuildFacts) {
-        use DifferenceKind::{Listed, Refused};
-        self.with_remedy(
-            Refused,
-            "build profile",
-            (&base.profile, &new.profile),
-            Some("record both sides with the same profile, release"),
-        );
-        self.with_remedy(
-            Refused,
-            "case definitions",
-            (&base.case_definitions.to_string(), &new.case_definitions.to_string()),
-            Some("the same ids measure other things: record both sides with the same poolbench"),
-        );
-        self.text(Listed, "poolbench", &base.version, &new.version);
-        self.value(Listed, "commit", base.commit.as_ref(), new.commit.as_ref());
-        self.value(Listed, "rustc", base.rustc.as_ref(), new.rustc.as_ref());
-    }
-
-    fn toolkit(&mut self, base: &ToolkitFacts, new: &ToolkitFacts) {
-        use DifferenceKind::{Listed, Refused};
-        self.with_remedy(
-            Refused,
-            "kernels (SHA-256 of the PTX)",
-            (&base.ptx_sha256, &new.ptx_sha256),
-            Some("build both sides with NVCC=none, or with the same nvcc"),
-        );
-        self.text(Listed, "kernels from", &base.ptx_origin, &new.ptx_origin);
-        self.value(Listed, "PTX version", base.ptx_isa.as_ref(), new.ptx_isa.as_ref());
-    }
-
-    fn gpu(&mut self, base: Option<&GpuFacts>, new: Option<&GpuFacts>) {
-        use DifferenceKind::{Listed, Treatment};
-        let (Some(base), Some(new)) = (base, new) else {
-            let answers = |gpu: Option<&GpuFacts>| if gpu.is_some() { "answers" } else { "does not answer" };
-            self.text(Listed, "NVML", answers(base), answers(new));
-            return;
-        };
-        let driver = |gpu: &GpuFacts| known(gpu.kernel_driver_version.as_ref());
-        self.text(Treatment, "kernel driver", &driver(base), &driver(new));
-        for (what, base, new) in [
-            ("ECC", base.ecc_enabled, new.ecc_enabled),
-            ("MIG", base.mig_enabled, new.mig_enabled),
-            ("persistence mode", base.persistence_mode, new.persistence_mode),
-        ] {
-            let (base, new) = (base.map(on_off), new.map(on_off));
-            self.value(Listed, what, base.as_ref(), new.as_ref());
-        }
-        for (what, unit, base, new) in [
-            ("power limit", "W", base.power_limit_w, new.power_limit_w),
-            ("highest SM clock", "MHz", base.sm_clock_max_mhz, new.sm_clock_max_mhz),
-            (
-                "highest memory clock",
-                "MHz",
-                base.memory_clock_max_mhz,
-                new.memory_clock_max_mhz,
-            ),
-        ] {
-            let unit = |value: Option<u32>| value.map(|value| format!("{value} {unit}"));
-            let (base, new) = (unit(base), unit(new));
-            self.value(Listed, what, base.as_ref(), new.as_ref());
-        }
-        self.value(
-            Listed,
-            "other processes on the GPU",
-            base.other_processes.as_ref(),
-            new.other_processes.as_ref(),
-        );
-    }
-
-    fn host(&mut self, base: &HostFacts, new: &HostFacts) {
-        let listed = DifferenceKind::Listed;
-        self.value(listed, "operating system", base.os.as_ref(), new.os.as_ref());
-        self.value(listed, "kernel", base.kernel.as_ref(), new.kernel.as_ref());
-        self.value(listed, "processor", base.cpu.as_ref(), new.cpu.as_ref());
-        self.value(listed, "processors", base.cores.as_ref(), new.cores.as_ref());
-        let virtualised = |host: &HostFacts| host.virtualised.map(|yes| String::from(if yes { "yes" } else { "no" }));
-        self.value(
-            listed,
-            "virtualised",
-            virtualised(base).as_ref(),
-            virtualised(new).as_ref(),
-        );
-    }
-
-    fn pool(&mut self, base: Option<&PoolFacts>, new: Option<&PoolFacts>) {
-        let listed = DifferenceKind::Listed;
-        let (Some(base), Some(new)) = (base, new) else {
-            let there = |pool: Option<&PoolFacts>| if pool.is_some() { "there" } else { "not there" };
-            self.text(listed, "default pool", there(base), there(new));
-            return;
-        };
-        self.text(
-            listed,
-            "default release threshold bytes",
-            &base.release_threshold_bytes.to_string(),
-            &new.release_threshold_bytes.to_string(),
-        );
-        for (what, base, new) in [
-            (
-                "reuse following event dependencies",
-                base.reuse_follow_event_dependencies,
-                new.reuse_follow_event_dependencies,
-            ),
-            (
-                "opportunistic reuse",
-                base.reuse_allow_opportunistic,
-                new.reuse_allow_opportunistic,
-            ),
-            (
-                "reuse by internal dependencies",
-                base.reuse_allow_internal_dependencies,
-                new.reuse_allow_internal_dependencies,
-            ),
-        ] {
-            self.text(listed, what, &on_off(base), &on_off(new));
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    use crate::environment::{BuildFacts, DeviceFacts, GpuFacts, HostFacts, PoolFacts, ToolkitFacts};
 
     fn environment() -> Environment {
         Environment {
@@ -341,6 +305,73 @@ mod tests {
                 ("kernel", String::from("unknown"), DifferenceKind::Listed),
             ]
         );
+    }
+
+    /// Presence, units and truths in words, as reports have always had them.
+    #[test]
+    fn values_are_shown_in_words() {
+        let base = environment();
+        let mut new = environment();
+        new.gpu = Some(GpuFacts {
+            power_limit_w: Some(700),
+            mig_enabled: Some(false),
+            ..GpuFacts::default()
+        });
+        new.host.virtualised = Some(true);
+        new.pool = Some(PoolFacts::default());
+        new.toolkit.ptx_origin = String::from("nvcc");
+        let texts = |base: &Environment, new: &Environment| -> Vec<[String; 3]> {
+            let found = environment_differences(base, new);
+            let texts = found.iter();
+            texts
+                .map(|found| [found.what.to_owned(), found.base.clone(), found.new.clone()])
+                .collect()
+        };
+        assert_eq!(
+            texts(&base, &new),
+            [
+                ["kernels from", "unknown", "nvcc"],
+                ["MIG", "unknown", "off"],
+                ["power limit", "unknown", "700 W"],
+                ["virtualised", "unknown", "yes"],
+                ["default pool", "not there", "there"],
+            ]
+        );
+        new.gpu = None;
+        assert_eq!(texts(&base, &new)[1], ["NVML", "answers", "does not answer"]);
+    }
+
+    /// The places of all leaves of a value.
+    fn leaves(place: &str, value: &Value, found: &mut Vec<String>) {
+        match value {
+            Value::Object(parts) => {
+                for (key, part) in parts {
+                    let place = if place.is_empty() {
+                        key.clone()
+                    } else {
+                        format!("{place}.{key}")
+                    };
+                    leaves(&place, part, found);
+                }
+            }
+            _ => found.push(place.to_owned()),
+        }
+    }
+
+    /// A field that is added to the environment must be given its meaning here.
+    #[test]
+    fn every_field_of_the_environment_has_a_meaning() {
+        let by_the_minute = ["gpu.sm_clock_mhz", "gpu.temperature_c"];
+        let mut whole = environment();
+        whole.pool = Some(PoolFacts::default());
+        let mut places = Vec::new();
+        leaves("", &serde_json::to_value(&whole).expect("plain data"), &mut places);
+        places.extend(["gpu", "pool"].map(str::to_owned));
+        places.retain(|place| !by_the_minute.contains(&place.as_str()));
+        places.sort_unstable();
+        let mut known: Vec<&str> = FIELDS.iter().map(|field| field.place).collect();
+        known.sort_unstable();
+        assert_eq!(known, places);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Why a baseline cannot be read or written. One line each, with the remedy where there is one.
 
 use super::manifest::FORMAT;
+use crate::command_line::CommandLine;
 use std::path::PathBuf;
 use thiserror::Error;
 
@@ -8,7 +9,7 @@ use thiserror::Error;
 #[derive(Debug, Error)]
 pub enum BaselineError {
     /// No folder of this name.
-    #[error("{}: no such baseline; `poolbench list` shows what is there", folder.display())]
+    #[error("{}: no such baseline; `{}` shows what is there", folder.display(), CommandLine::as_started("list"))]
     Missing {
         /// Where it would be.
         folder: PathBuf,
@@ -58,7 +59,7 @@ pub enum BaselineError {
         path: PathBuf,
     },
     /// The recording was not finished.
-    #[error("{}: the recording is not complete; finish it with `poolbench record --resume`", path.display())]
+    #[error("{}: the recording is not complete; finish it with `{}`", path.display(), CommandLine::recording_as_started().flag("--resume"))]
     Incomplete {
         /// The manifest.
         path: PathBuf,

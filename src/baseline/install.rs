@@ -5,6 +5,7 @@ use super::error::BaselineError;
 use super::write::{Existing, put_in_place, remove_leftovers, write_synced};
 use super::{Baseline, BaselineName, hexadecimal};
 use crate::case::{BenchmarkId, Size};
+use crate::named_file;
 use crate::stats::{BootstrapEstimate, bootstrap, quantile_of_sorted};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -244,10 +245,10 @@ fn is_ours(folder: &Path) -> bool {
     if !folder.exists() {
         return true;
     }
-    let mark = fs::read(folder.join(MARK))
+    let mark = named_file::read(&folder.join(MARK))
         .ok()
         .and_then(|bytes| serde_json::from_slice::<Mark>(&bytes).ok());
-    let sample = fs::read(folder.join("sample.json")).unwrap_or_default();
+    let sample = named_file::read(&folder.join("sample.json")).unwrap_or_default();
     mark.is_some_and(|mark| mark.sample_sha256 == hexadecimal(&Sha256::digest(sample)))
 }
 

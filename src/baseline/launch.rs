@@ -2,6 +2,7 @@
 
 use super::unique;
 use crate::environment::DeviceState;
+use crate::stats::quantile_of_sorted;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -58,15 +59,10 @@ impl Samples {
     /// Returns the median time of an iteration; `None` without samples. *Unit* ns.
     #[must_use]
     pub fn median_ns(&self) -> Option<f64> {
-        let mut times_ns: Vec<f64> = self
-            .times_ns
-            .iter()
-            .zip(&self.iters)
-            .map(|(time, n)| time / n)
-            .collect();
-        times_ns.sort_by(f64::total_cmp);
-        let (below, above) = (times_ns.len().checked_sub(1)? / 2, times_ns.len() / 2);
-        Some(f64::midpoint(times_ns[below], times_ns[above]))
+        let times_ns = self.times_ns.iter().zip(&self.iters).map(|(time, n)| time / n);
+        let mut times_ns: Vec<f64> = times_ns.collect();
+        times_ns.sort_unstable_by(f64::total_cmp);
+        (!times_ns.is_empty()).then(|| quantile_of_sorted(&times_ns, 0.5))
     }
 }
 

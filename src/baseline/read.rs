@@ -4,11 +4,12 @@ use super::error::BaselineError;
 use super::launch::{Launch, Samples};
 use super::manifest::{FORMAT, Manifest};
 use super::{Baseline, hexadecimal};
+use crate::counted::counted;
+use crate::named_file;
 use crate::stats::{InvalidSample, Sample};
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeSet;
-use std::fs::File;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
@@ -62,8 +63,8 @@ impl Baseline {
     fn check(&self, path: &Path) -> Result<(), BaselineError> {
         if self.launches.len() as u64 != self.manifest.launches {
             let reason = format!(
-                "{} launches, but manifest.json says {}",
-                self.launches.len(),
+                "{}, but manifest.json says {}",
+                counted(self.launches.len(), "launch"),
                 self.manifest.launches
             );
             return Err(malformed(path, None, reason));
@@ -189,7 +190,10 @@ impl Manifest {
 /// Checks the length of an id: a table is as wide as the longest in every row.
 pub(super) fn check_id(id: &str) -> Result<(), String> {
     if id.is_empty() || id.len() > ID_BYTES_MAX {
-        return Err(format!("an id of {} bytes, not 1 to {ID_BYTES_MAX}", id.len()));
+        return Err(format!(
+            "an id of {}, not 1 to {ID_BYTES_MAX}",
+            counted(id.len(), "byte")
+        ));
     }
     Ok(())
 }
@@ -217,20 +221,16 @@ pub(super) fn read_file(path: &Path, limit_bytes: u64) -> Result<Vec<u8>, Baseli
         path: path.to_owned(),
         error,
     };
-    let metadata = std::fs::metadata(path).map_err(unreadable)?;
-    // Opening a pipe, or reading a device, would wait for ever.
-    if !metadata.is_file() {
-        return Err(unreadable(std::io::Error::other("is not a file")));
-    }
-    if metadata.len() > limit_bytes {
+    let file = named_file::open(path).map_err(unreadable)?;
+    let size_bytes = file.metadata().map_err(unreadable)?.len();
+    if size_bytes > limit_bytes {
         return Err(BaselineError::TooLarge {
             path: PathBuf::from(path),
-            size_bytes: metadata.len(),
+            size_bytes,
             limit_bytes,
         });
     }
     let mut bytes = Vec::new();
-    let file = File::open(path).map_err(unreadable)?;
     file.take(limit_bytes).read_to_end(&mut bytes).map_err(unreadable)?;
     Ok(bytes)
 }

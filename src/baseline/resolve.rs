@@ -4,6 +4,8 @@ use super::error::BaselineError;
 use super::input::{Input, InputKind};
 use super::read::MANIFEST;
 use super::{Baseline, BaselineName, FOLDER, critcmp, criterion_samples, folder_of};
+use crate::command_line::CommandLine;
+use crate::counted::counted;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -19,7 +21,7 @@ pub enum InputError {
     #[error(transparent)]
     Baseline(#[from] BaselineError),
     /// No baseline of this name.
-    #[error("no baseline {name:?} in {}{}", baselines.display(), those(there, "there are none; `poolbench record` makes one"))]
+    #[error("no baseline {name:?} in {}{}", baselines.display(), those(there, &format!("there are none; `{}` makes one", CommandLine::recording_as_started())))]
     NoSuchName {
         /// What was asked for.
         name: String,
@@ -48,7 +50,7 @@ pub enum InputError {
         there: Vec<String>,
     },
     /// No benchmark of it can be used.
-    #[error("{input}: none of its {count} benchmarks can be used; {name}: {reason}")]
+    #[error("{input}: none of its {} can be used; {name}: {reason}", counted(count, "benchmark"))]
     NothingUsable {
         /// The input.
         input: String,

@@ -4,6 +4,7 @@ use super::output::{Format, conclude};
 use clap::Args;
 use poolbench::api_summary;
 use poolbench::case::{Size, Threshold};
+use poolbench::counted::counted;
 use poolbench::cuda::Device;
 use poolbench::driver::log;
 use poolbench::report::{api_summary_json, api_summary_table};
@@ -61,9 +62,9 @@ fn summary(arguments: &Arguments) -> Result<String, String> {
     let device = passed?;
     match arguments.format {
         Format::Text => Ok(format!(
-            "poolbench: {device}\n{id}, {}, {} iterations, then a synchronise\n\n{}",
+            "poolbench: {device}\n{id}, {}, {}, then a synchronise\n\n{}",
             arguments.threshold,
-            arguments.iterations,
+            counted(arguments.iterations, "iteration"),
             api_summary_table(&summaries)
         )),
         Format::Json => {

@@ -2,6 +2,8 @@
 
 use super::output;
 use super::record::{failed, interrupt};
+use poolbench::command_line::CommandLine;
+use poolbench::counted::counted;
 use poolbench::recording::{Bundle, RecordingError};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -19,13 +21,16 @@ pub(super) struct Arguments {
 pub(super) fn run(arguments: &Arguments) -> ExitCode {
     match make(arguments) {
         Ok(count) => {
-            let folder = arguments.folder.display();
+            let folder = &arguments.folder;
+            let there = |command| CommandLine::of_program(&folder.join("poolbench"), command);
             let text = format!(
-                "{folder}: poolbench and {count} bench executables\n\
-                 Copy it to the other machine, which needs only its NVIDIA driver, and run there:\n  \
-                 {folder}/poolbench doctor\n  \
-                 {folder}/poolbench record --executables {folder}\n\
-                 Then copy criterion-baselines/ back.\n"
+                "{}: poolbench and {}\n\
+                 Copy it to the other machine, which needs only its NVIDIA driver, and run there:\n  {}\n  {}\n\
+                 Then copy criterion-baselines/ back.\n",
+                folder.display(),
+                counted(count, "bench executable"),
+                there("doctor"),
+                there("record").option("--executables", folder)
             );
             match output::print(&text) {
                 Ok(()) => ExitCode::SUCCESS,

@@ -1,6 +1,7 @@
 //! `poolbench doctor`: what is measured, what is supported, and what would spoil a measurement.
 
 use super::output::{failed, print};
+use poolbench::counted::counted;
 use poolbench::cuda::{Device, Kernels, MemoryPool};
 use poolbench::environment::{DeviceFacts, Environment, GpuFacts, HostFacts};
 use poolbench::strategy;
@@ -132,9 +133,9 @@ fn supports(device: &DeviceFacts) -> String {
 
 fn host_line(host: &HostFacts) -> String {
     format!(
-        "{}, {} cores, {}, kernel {}{}",
+        "{}, {}, {}, kernel {}{}",
         known(host.cpu.as_ref()),
-        known(host.cores.as_ref()),
+        counted(known(host.cores.as_ref()), "core"),
         known(host.os.as_ref()),
         known(host.kernel.as_ref()),
         if host.virtualised == Some(true) {

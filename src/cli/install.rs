@@ -2,6 +2,7 @@
 
 use super::output::conclude;
 use poolbench::baseline::{Baseline, BaselineName, Existing, FOLDER, InputError, criterion_home, folder_of, names_in};
+use poolbench::counted::counted;
 use poolbench::slug::slug;
 use std::path::Path;
 use std::process::ExitCode;
@@ -51,9 +52,9 @@ fn install(arguments: &Arguments) -> Result<String, String> {
         "--baseline-lenient"
     };
     Ok(format!(
-        "{count} benchmark{} of {} launches in {}; compare with cargo bench -- {flag} {name}\n",
-        if count == 1 { "" } else { "s" },
-        baseline.launches.len(),
+        "{} of {} in {}; compare with cargo bench -- {flag} {name}\n",
+        counted(count, "benchmark"),
+        counted(baseline.launches.len(), "launch"),
         home.display()
     ))
 }

@@ -2,6 +2,7 @@
 
 use super::output::{Format, conclude};
 use poolbench::baseline::{FOLDER, inventory};
+use poolbench::command_line::CommandLine;
 use poolbench::report::{inventory_json, inventory_text};
 use std::path::Path;
 use std::process::ExitCode;
@@ -21,7 +22,8 @@ fn text(format: Format) -> Result<String, String> {
     let listed = inventory(Path::new(FOLDER)).map_err(|error| format!("{FOLDER}: {error}"))?;
     match format {
         Format::Text if listed.is_empty() => Ok(format!(
-            "no baselines in {FOLDER} under this folder; `poolbench record` makes one\n"
+            "no baselines in {FOLDER} under this folder; `{}` makes one\n",
+            CommandLine::recording_as_started()
         )),
         Format::Text => Ok(inventory_text(&listed)),
         Format::Json => inventory_json(&listed)

@@ -5,6 +5,8 @@ mod bundle;
 mod calibrate;
 mod compare;
 mod doctor;
+#[cfg(test)]
+mod hints;
 mod install;
 mod list;
 mod output;

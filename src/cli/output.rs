@@ -2,7 +2,7 @@
 
 use clap::ValueEnum;
 use poolbench::report::OneLine;
-use std::fs::{self, File};
+use poolbench::whole_file;
 use std::io::{self, Write as _};
 use std::path::Path;
 use std::process::ExitCode;
@@ -55,31 +55,12 @@ pub(super) fn print(text: &str) -> Result<(), String> {
     }
 }
 
-/// Writes a file whole or not at all; what is no regular file, as `/dev/stdout`, is written as it is.
+/// Writes a result into a file, as [`whole_file::write`].
 ///
 /// # Errors
 ///
 /// The operating system's refusal, in a line; a file that was there is unchanged.
 pub(super) fn write_file(path: &Path, text: &str) -> Result<(), String> {
-    let failed = |error: io::Error| format!("cannot write {}: {error}; nothing was changed", path.display());
-    // A link keeps its place, and what it leads to is replaced.
-    let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-    match fs::metadata(&target) {
-        Ok(metadata) if metadata.is_dir() => return Err(failed(io::ErrorKind::IsADirectory.into())),
-        Ok(metadata) if !metadata.is_file() => return fs::write(&target, text).map_err(failed),
-        _ => {}
-    }
-    let Some(name) = target.file_name() else {
-        return Err(failed(io::ErrorKind::InvalidInput.into()));
-    };
-    let mut partial_name = std::ffi::OsString::from(format!(".partial-{}-", std::process::id()));
-    partial_name.push(name);
-    let partial = target.with_file_name(partial_name);
-    let written = File::create(&partial)
-        .and_then(|mut file| file.write_all(text.as_bytes()).and_then(|()| file.sync_all()))
-        .and_then(|()| fs::rename(&partial, &target));
-    written.map_err(|error| {
-        let _ = fs::remove_file(&partial);
-        failed(error)
-    })
+    whole_file::write(path, text.as_bytes())
+        .map_err(|error| format!("cannot write {}: {error}; nothing was changed", path.display()))
 }

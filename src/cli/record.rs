@@ -2,8 +2,10 @@
 
 use super::output::say;
 use clap::Args;
+use poolbench::command_line::CommandLine;
+use poolbench::counted::counted;
 use poolbench::recording::{
-    self, Intent, Interrupt, LAUNCHES, Options, Progress, RecordingError, Source, Summary, Treatment,
+    self, Intent, Interrupt, LAUNCHES, Options, PROFILE, Progress, RecordingError, Source, Summary, Treatment,
 };
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -52,6 +54,10 @@ pub(super) struct Arguments {
     /// What one loop may take, in seconds; 0.05 by default. Slower cases are skipped.
     #[arg(long, value_name = "S")]
     loop_time_max: Option<f64>,
+    /// What a bench executable may print nothing for, in seconds, before it is killed; by default 600 and
+    /// twice what the longest case may take. The recording then goes on with `--resume`.
+    #[arg(long, value_name = "S")]
+    silence_max: Option<f64>,
     /// Pins the submitting thread to this processor.
     #[arg(long, value_name = "CPU", hide = true)]
     pin: Option<usize>,
@@ -65,7 +71,7 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "LABEL=PLAN", value_parser = labelled, hide = true)]
     fault: Vec<(String, String)>,
     /// The profile that cargo builds the benches in.
-    #[arg(long, default_value = "bench", hide = true)]
+    #[arg(long, default_value = PROFILE, hide = true)]
     profile: String,
 }
 
@@ -103,6 +109,7 @@ impl Arguments {
             loop_time_max_s: self.loop_time_max,
             pinned_processor: self.pin,
             probes: self.no_probes.then_some(false),
+            silence_max_s: self.silence_max,
             source,
             sides: self.treatments()?,
         })
@@ -143,9 +150,9 @@ fn library(path: &str) -> PathBuf {
 
 pub(super) fn run(arguments: &Arguments) -> ExitCode {
     match record(arguments) {
-        Ok(summary) => {
+        Ok((options, summary)) => {
             // A reader that went away has lost its text, and nobody else anything.
-            let _ = std::io::stdout().write_all(text(&summary).as_bytes());
+            let _ = std::io::stdout().write_all(text(&options, &summary).as_bytes());
             ExitCode::SUCCESS
         }
         Err(error) => failed(&error),
@@ -165,13 +172,14 @@ pub(super) fn interrupt() -> Result<Interrupt, RecordingError> {
     Interrupt::on_signals().map_err(|error| RecordingError::Nothing(format!("cannot listen to Ctrl-C: {error}")))
 }
 
-fn record(arguments: &Arguments) -> Result<Summary, RecordingError> {
+fn record(arguments: &Arguments) -> Result<(Options, Summary), RecordingError> {
     let options = arguments.options()?;
-    recording::record(&options, &interrupt()?, &mut Progress::to_stderr())
+    let summary = recording::record(&options, &interrupt()?, &mut Progress::to_stderr())?;
+    Ok((options, summary))
 }
 
 /// What came of it, and what to do next.
-fn text(summary: &Summary) -> String {
+fn text(options: &Options, summary: &Summary) -> String {
     let mut text = String::new();
     for written in &summary.written {
         let manifest = &written.baseline.manifest;
@@ -192,12 +200,12 @@ fn text(summary: &Summary) -> String {
             .count();
         let _ = writeln!(
             text,
-            "{}: {} benchmarks ({} bound by the host), {} launches in {} session(s), {} skipped, {} repeated, {} marked as disturbed",
+            "{}: {} ({} bound by the host), {} in {}, {} skipped, {} repeated, {} marked as disturbed",
             written.folder.display(),
-            manifest.benchmarks.len(),
+            counted(manifest.benchmarks.len(), "benchmark"),
             manifest.host_bound.len(),
-            manifest.launches,
-            sessions.len(),
+            counted(manifest.launches, "launch"),
+            counted(sessions.len(), "session"),
             manifest.skipped.len(),
             manifest.settings.repeated,
             marked,
@@ -205,16 +213,20 @@ fn text(summary: &Summary) -> String {
     }
     let _ = writeln!(
         text,
-        "measured {} launches in {}",
-        summary.launches,
+        "measured {} in {}",
+        counted(summary.launches, "launch"),
         recording::spoken(summary.elapsed)
     );
     let names: Vec<&str> = summary.written.iter().map(|written| written.name.as_str()).collect();
     let _ = match names.as_slice() {
-        [base, new] => writeln!(text, "next: poolbench compare {base} {new}"),
+        [base, new] => {
+            let compare = CommandLine::as_started("compare").operand(base).operand(new);
+            writeln!(text, "next: {compare}")
+        }
         [name, ..] => writeln!(
             text,
-            "next: an hour or more from now, poolbench record --name {name} --append, since two sessions prove what one cannot"
+            "next, an hour or more from now, since two sessions prove what one cannot: {}",
+            options.to_append(name)
         ),
         [] => Ok(()),
     };

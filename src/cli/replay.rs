@@ -2,6 +2,7 @@
 
 use super::output::{Format, conclude, say};
 use clap::Args;
+use poolbench::counted::counted;
 use poolbench::cuda::Device;
 use poolbench::replay::{
     Combination, CompileOptions, Program, ReplayThreshold, Report, Settings, Subject, Synchronise, replay, text,
@@ -170,7 +171,10 @@ fn chosen(trace: Trace, arguments: &Arguments) -> Result<Trace, String> {
         }
         None if devices.len() > 1 => {
             let (n, names) = (names.len(), names.join(", "));
-            return Err(format!("has {n} devices: choose one with --traced-device, of {names}"));
+            return Err(format!(
+                "has {}: choose one with --traced-device, of {names}",
+                counted(n, "device")
+            ));
         }
         None => trace,
     };

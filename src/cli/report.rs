@@ -3,7 +3,10 @@
 use super::output::{failed, print, write_file, wrong_usage};
 use super::request::{RequestArguments, read};
 use poolbench::baseline::Input;
-use poolbench::report::{Compared, HtmlReport, SideSummary, readme_tables};
+use poolbench::command_line::CommandLine;
+use poolbench::counted::counted;
+use poolbench::recording::with_settings;
+use poolbench::report::{Compared, HtmlReport, SideSummary, readme_tables, with_name_of};
 use poolbench::stats::{Calibration, CalibrationPlan, Options, Side, calibrate};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -65,8 +68,9 @@ fn one_page(base: &Input, name: &str, options: Options) -> String {
     let summary = SideSummary::of(base);
     let calibration = calibration(&base.side, options);
     let mut commands = record_commands(&summary);
-    commands.push(format!("cargo poolbench calibrate {}", quoted(name)));
-    commands.push(format!("cargo poolbench report {}", quoted(name)));
+    for command in ["calibrate", "report"] {
+        commands.push(CommandLine::through_cargo(command).operand(name).to_string());
+    }
     HtmlReport::of_one(&summary, &base.side)
         .with_calibration(&calibration)
         .with_commands(&commands)
@@ -78,13 +82,9 @@ pub(super) fn comparison_page(compared: &Compared, names: (&str, &str), request:
     let calibration = calibration(&compared.base_side, compared.request.options);
     let mut commands = record_commands(&compared.base);
     commands.extend(record_commands(&compared.new));
-    commands.push(format!("cargo poolbench calibrate {}", quoted(names.0)));
-    let mut last = format!("cargo poolbench report {} {}", quoted(names.0), quoted(names.1));
-    for flag in request.flags() {
-        last.push(' ');
-        last.push_str(&flag);
-    }
-    commands.push(last);
+    commands.push(CommandLine::through_cargo("calibrate").operand(names.0).to_string());
+    let report = request.with_flags(CommandLine::through_cargo("report"));
+    commands.push(report.operand(names.0).operand(names.1).to_string());
     HtmlReport::of_comparison(compared)
         .with_calibration(&calibration)
         .with_commands(&commands)
@@ -100,44 +100,29 @@ fn calibration(base: &Side, options: Options) -> Calibration {
 }
 
 /// The commands that record a side: one, and one for each further session. None for what others wrote.
-fn record_commands(side: &SideSummary) -> Vec<String> {
+pub(super) fn record_commands(side: &SideSummary) -> Vec<String> {
     let (Some(environment), Some(settings)) = (&side.environment, &side.settings) else {
         return Vec::new();
     };
-    let launches = side.launches.div_ceil(side.sessions.max(1));
-    let filter = settings
-        .filter
-        .as_ref()
-        .map(|filter| format!(" --filter {}", quoted(filter)));
-    let filter = filter.unwrap_or_default();
     let driver = environment.device.driver_version.as_deref().unwrap_or("unknown");
-    let mut command = format!(
-        "cargo poolbench record --name {} --launches {launches}{filter}  # driver {driver}",
-        quoted(&side.name)
-    );
-    if settings.injected_fault.is_some() {
-        command.push_str(", under an injected fault");
-    }
-    let mut commands = vec![command];
+    let fault = settings
+        .injected_fault
+        .as_ref()
+        .map_or("", |_| ", under an injected fault");
+    let record = with_name_of(CommandLine::through_cargo("record"), &side.name)
+        .option("--launches", side.launches.div_ceil(side.sessions.max(1)).to_string());
+    let mut commands = vec![format!(
+        "{}  # driver {driver}{fault}",
+        with_settings(record.clone(), settings)
+    )];
     if side.sessions > 1 {
-        let more = side.sessions - 1;
         commands.push(format!(
-            "cargo poolbench record --name {} --launches {launches}{filter} --append  # {more} more time{}",
-            quoted(&side.name),
-            if more == 1 { "" } else { "s" }
+            "{}  # {}",
+            record.flag("--append"),
+            counted(side.sessions - 1, "more time")
         ));
     }
     commands
-}
-
-/// A word as a shell takes it.
-fn quoted(word: &str) -> String {
-    let plain = |character: char| character.is_ascii_alphanumeric() || "_./@+=:,-".contains(character);
-    if !word.is_empty() && word.chars().all(plain) {
-        word.to_owned()
-    } else {
-        format!("'{}'", word.replace('\'', r"'\''"))
-    }
 }
 
 /// Where the report goes: the file that was named, or one in the folder that was.

@@ -1,6 +1,7 @@
 //! What every comparison is asked for: the flags that `compare` and `report` share.
 
 use poolbench::baseline::{FOLDER, Input, known_spread};
+use poolbench::command_line::CommandLine;
 use poolbench::report::{CompareRequest, Compared};
 use poolbench::stats::Options;
 use std::path::Path;
@@ -53,21 +54,20 @@ impl RequestArguments {
         Compared::new(base, new, request).map_err(|error| error.to_string())
     }
 
-    /// Returns the flags that are not the defaults, as they would be typed.
-    pub fn flags(&self) -> Vec<String> {
-        let mut flags = Vec::new();
+    /// Returns a command line with the flags that are not the defaults.
+    pub fn with_flags(&self, mut line: CommandLine) -> CommandLine {
         if self.min_effect != "0.01" {
-            flags.push(format!("--min-effect {}", self.min_effect));
+            line = line.option("--min-effect", &self.min_effect);
         }
         if self.fdr != "0.05" {
-            flags.push(format!("--fdr {}", self.fdr));
+            line = line.option("--fdr", &self.fdr);
         }
         for (given, flag) in [(self.strict, "--strict"), (self.allow_mismatch, "--allow-mismatch")] {
             if given {
-                flags.push(flag.to_owned());
+                line = line.flag(flag);
             }
         }
-        flags
+        line
     }
 }
 

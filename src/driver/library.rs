@@ -1,6 +1,8 @@
 //! Finding, loading and starting a driver library.
 
 use super::{Backend, Code, DeviceChoice, Function, Table, hooks, host};
+use crate::counted::counted;
+use crate::named_file;
 use libloading::Library;
 use std::ffi::c_int;
 use std::path::{Path, PathBuf};
@@ -9,22 +11,31 @@ use thiserror::Error;
 /// The name that every NVIDIA driver package installs.
 pub const DEFAULT_LIBRARY: &str = "libcuda.so.1";
 
+/// Names a library for the user. `poolbench record` sets it as well, for what was named with a flag.
+pub const VARIABLE: &str = "POOLBENCH_LIBCUDA";
+
+/// Set by `poolbench record` for the processes that it starts: the flag that named the library, so that what
+/// goes wrong with it is said of that flag.
+pub const FLAG_VARIABLE: &str = "POOLBENCH_LIBCUDA_FLAG";
+
 /// Why no device could be bound. One line each, with the remedy.
 #[derive(Debug, Error)]
 pub enum BindError {
     /// The library cannot be loaded, and the host device was not an answer to the question.
-    #[error(
-        "cannot load {library}: {reason}; install the NVIDIA driver, correct POOLBENCH_LIBCUDA, or measure the host device with POOLBENCH_DEVICE=host"
-    )]
+    #[error("cannot load {library}: {reason}; {}", to_load(flag.as_deref()))]
     Library {
         /// The path or name that was tried.
         library: String,
         /// The dynamic linker's words.
         reason: String,
+        /// The flag that named it, where one did.
+        flag: Option<String>,
     },
     /// The library is no CUDA driver.
-    #[error("{library} is not a CUDA driver: it has no {function}; correct POOLBENCH_LIBCUDA")]
+    #[error("{library} is not a CUDA driver: it has no {function}; correct {}", flag.as_deref().unwrap_or(VARIABLE))]
     NotADriver {
+        /// The flag that named it, where one did.
+        flag: Option<String>,
         /// The path or name that was loaded.
         library: String,
         /// The missing function.
@@ -44,7 +55,8 @@ pub enum BindError {
     },
     /// There are fewer devices.
     #[error(
-        "POOLBENCH_DEVICE=cuda:{ordinal}, but {library} reports {count} device(s); use a smaller number, auto or host"
+        "POOLBENCH_DEVICE=cuda:{ordinal}, but {library} reports {}; use a smaller number, auto or host",
+        counted(count, "device")
     )]
     Ordinal {
         /// The path or name that was loaded.
@@ -59,6 +71,20 @@ pub enum BindError {
         "POOLBENCH_HOST_MEMORY_MIB={0} is no memory for the host device; write a whole number of MiB, as 1024, or unset it"
     )]
     HostMemory(String),
+}
+
+fn to_load(flag: Option<&str>) -> String {
+    match flag {
+        Some(flag) => format!("correct {flag}"),
+        None => format!(
+            "install the NVIDIA driver, correct {VARIABLE}, or measure the host device with POOLBENCH_DEVICE=host"
+        ),
+    }
+}
+
+/// The flag that named the library, where one did.
+fn flag() -> Option<String> {
+    std::env::var(FLAG_VARIABLE).ok().filter(|flag| !flag.is_empty())
 }
 
 /// A filled table and what is known of where it came from.
@@ -113,6 +139,7 @@ impl Binding {
             .find(|needed| missing.contains(needed))
         {
             return Err(BindError::NotADriver {
+                flag: flag(),
                 library,
                 function: function.name(),
             });
@@ -139,14 +166,23 @@ impl Binding {
 }
 
 fn load(name: &Path) -> Result<Library, BindError> {
+    let refused = |reason| BindError::Library {
+        library: name.display().to_string(),
+        reason,
+        flag: flag(),
+    };
+    // The dynamic linker would wait for somebody who writes into a pipe. A bare name is its to find.
+    let kind = std::fs::metadata(name).map(|metadata| metadata.file_type());
+    if let (true, Ok(kind)) = (name.as_os_str().as_encoded_bytes().contains(&b'/'), kind)
+        && let Err(error) = named_file::check(kind)
+    {
+        return Err(refused(error.to_string()));
+    }
     // SAFETY: the library's constructors are trusted as every program that links to libcuda trusts them.
     unsafe { Library::new(name) }.map_err(|error| {
         // libloading's own message is only "dlopen failed"; the reason is its source.
         let reason = std::error::Error::source(&error).map_or_else(|| error.to_string(), ToString::to_string);
-        BindError::Library {
-            library: name.display().to_string(),
-            reason,
-        }
+        refused(reason)
     })
 }
 
@@ -212,7 +248,7 @@ fn version_in_file_name(path: &Path) -> Option<String> {
 /// The library that the environment names, `None` for the default.
 #[must_use]
 pub fn from_environment() -> Option<PathBuf> {
-    std::env::var_os("POOLBENCH_LIBCUDA")
+    std::env::var_os(VARIABLE)
         .filter(|value| !value.is_empty())
         .map(PathBuf::from)
 }

@@ -3,9 +3,11 @@
 //! What a machine does not tell is `None`. The types are plain data, which baselines carry; only
 //! [`Environment::of`] and [`Monitor`] look at a machine.
 
+mod difference;
 mod look;
 mod monitor;
 
+pub use difference::{FieldDifference, field_differences};
 pub use monitor::{DeviceState, Monitor};
 
 use serde::{Deserialize, Serialize};

@@ -4,6 +4,7 @@ use super::error::RecordingError;
 use super::plan::{Plan, now};
 use super::state::FinishedLaunch;
 use crate::baseline::{Baseline, FORMAT, Launch, Manifest, Settings, Skipped};
+use crate::counted::counted;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The baseline of one side. A benchmark is in it if every launch measured it.
@@ -102,7 +103,7 @@ fn drop_incomplete(launches: &mut [Launch], reasons: &BTreeMap<&str, &str>) -> B
     }
     let why = |(id, count): (String, usize)| {
         let reason = reasons.get(id.as_str()).unwrap_or(&"the others gave no reason");
-        let reason = format!("measured in {count} of {total} launches: {reason}");
+        let reason = format!("measured in {count} of {}: {reason}", counted(total, "launch"));
         (id, reason)
     };
     counts.into_iter().map(why).collect()

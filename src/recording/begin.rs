@@ -11,14 +11,19 @@ use super::look::look;
 use super::options::{Intent, LAUNCHES, Options};
 use super::plan::{Destination, FORMAT, Plan, Treatment, baseline_name, boot_id, now, session};
 use super::process::Starter;
-use super::progress::Progress;
+use super::progress::{Progress, spoken};
 use super::state::{State, recordings_folder};
 use crate::baseline::{BaselineName, FOLDER, Settings};
+use crate::counted::counted;
 use crate::environment::Environment;
 use sha2::{Digest, Sha256};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 use tempfile::TempDir;
+
+/// A longer pause parts sessions: what the host does changes within the hour.
+const PAUSE_MAX: Duration = Duration::from_secs(30 * 60);
 
 /// A recording that can go on.
 pub(super) struct Begun {
@@ -150,7 +155,12 @@ impl Setting<'_> {
             self.refuse_differences(&name, difference_lines(&differences, "when it began", "now"))?;
         }
         announce(progress, &state.plan, &device_lines);
-        let session = resumed_session(&state);
+        let (session, why_new) = resumed_session(&state);
+        // What only waits to be written needs no session.
+        let goes_on = (state.launches.len() as u64) < state.plan.total();
+        if let Some(why) = why_new.filter(|_| goes_on) {
+            progress.line(&format!("{why}: what follows is another session"));
+        }
         Ok((state, executables, session, lock))
     }
 
@@ -204,6 +214,7 @@ impl Setting<'_> {
                 folder,
                 done,
                 total,
+                go_on: self.options.to_resume(name),
                 remedy: remedy.to_owned(),
             });
         }
@@ -253,6 +264,7 @@ impl Setting<'_> {
             lock,
             interrupt: self.interrupt,
             settings,
+            silence_max: self.options.silence_max(settings),
         }
     }
 
@@ -300,13 +312,28 @@ fn executable_differences(recorded: &[ExecutableIdentity], here: &[ExecutableIde
     differences
 }
 
-/// The session of a recording that goes on: still its own, unless the machine was started anew.
-fn resumed_session(state: &State) -> String {
+/// The session of a recording that goes on: still its own, unless the machine was started anew or the
+/// launches would lie too far apart; then with the reason. A session is launches at one time.
+fn resumed_session(state: &State) -> (String, Option<String>) {
     let boot_id = boot_id();
-    match state.launches.last() {
-        Some(last) if last.launch.session.starts_with(&boot_id) => last.launch.session.clone(),
-        None if state.plan.boot_id == boot_id => state.plan.session(),
-        _ => session(&boot_id, &now()),
+    let Some(last) = state.launches.last() else {
+        let begun_here = state.plan.boot_id == boot_id;
+        let session = if begun_here {
+            state.plan.session()
+        } else {
+            session(&boot_id, &now())
+        };
+        return (session, None);
+    };
+    let why_new = if last.launch.session.starts_with(&boot_id) {
+        let pause = state.pause().filter(|pause| *pause > PAUSE_MAX);
+        pause.map(|pause| format!("the last launch ended {} ago", spoken(pause)))
+    } else {
+        Some(String::from("the machine was started anew since the last launch"))
+    };
+    match why_new {
+        None => (last.launch.session.clone(), None),
+        why => (session(&boot_id, &now()), why),
     }
 }
 
@@ -334,5 +361,6 @@ fn announce(progress: &Progress, plan: &Plan, device_lines: &[String]) {
     } else {
         ""
     };
-    progress.line(&format!("recording {}: {} launches{turns}", plan.name, plan.launches));
+    let launches = counted(plan.launches, "launch");
+    progress.line(&format!("recording {}: {launches}{turns}", plan.name));
 }

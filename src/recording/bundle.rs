@@ -4,6 +4,8 @@ use super::error::RecordingError;
 use super::executables::{Executable, ExecutableIdentity, build_all};
 use super::interrupt::Interrupt;
 use crate::baseline::{Existing, PARTIAL_PREFIX, put_in_place, write_synced};
+use crate::command_line::{BUNDLE_LIST as LIST, CommandLine};
+use crate::named_file;
 use serde::{Deserialize, Serialize};
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -13,8 +15,6 @@ use std::path::{Path, PathBuf};
 
 /// The version of the bundle's format. Another one is refused.
 const FORMAT: u32 = 1;
-/// The file that lists the executables.
-const LIST: &str = "bundle.json";
 /// The command's file.
 const COMMAND: &str = "poolbench";
 
@@ -118,14 +118,16 @@ impl Bundle {
     pub(super) fn executables(folder: &Path) -> Result<Vec<Executable>, RecordingError> {
         let refused = |what: String| RecordingError::Executables(format!("{}: {what}", folder.display()));
         let list = folder.join(LIST);
-        let text = fs::read(&list).map_err(|error| {
+        let text = named_file::read(&list).map_err(|error| {
             refused(format!(
-                "no bundle ({LIST}: {error}); make one with `poolbench bundle DIR`"
+                "no bundle ({LIST}: {error}); make one with `{}`",
+                to_bundle(folder)
             ))
         })?;
         let bundle: Bundle = serde_json::from_slice(&text).map_err(|error| {
             refused(format!(
-                "{LIST}: {error}; make the bundle anew with `poolbench bundle DIR`"
+                "{LIST}: {error}; make the bundle anew with `{}`",
+                to_bundle(folder)
             ))
         })?;
         if bundle.format != FORMAT {
@@ -166,6 +168,10 @@ impl Bundle {
         executables.sort_by(|a, b| a.identity.cmp(&b.identity));
         Ok(executables)
     }
+}
+
+fn to_bundle(folder: &Path) -> CommandLine {
+    CommandLine::as_started("bundle").operand(folder)
 }
 
 /// A process may not be started by a bare name.

@@ -1,15 +1,26 @@
-//! A child process that is waited for, heard whole, and killed when the user wants to stop.
+//! A child process that is waited for, heard whole, and killed when the user wants to stop or when it has
+//! been silent for too long.
 
 use super::error::RecordingError;
-use super::interrupt::{Event, Interrupt, Output};
+use super::interrupt::{Event, Interrupt};
 use std::io::Read;
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::mpsc::{self, Sender};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
+use std::time::{Duration, Instant};
 
 /// SIGINT: the terminal sends it to the child as well as to us.
 const SIGNAL_INTERRUPT: i32 = 2;
+/// How long a process that was killed may take to end: one that hangs inside a driver may never do.
+const KILLED_WAIT_MAX: Duration = Duration::from_secs(10);
+/// How often such a process is looked at.
+const KILLED_LOOK_INTERVAL: Duration = Duration::from_millis(20);
+/// What Criterion prints when it turns to a benchmark, and at each step of it.
+const BENCHMARKING: &str = "Benchmarking ";
+/// What Criterion says that it does once the samples are there.
+const ANALYZING: &str = "Analyzing";
 
 /// How a child process ended.
 #[derive(Debug)]
@@ -17,9 +28,25 @@ pub(super) struct Ended {
     pub(super) status: ExitStatus,
     pub(super) stdout: String,
     pub(super) stderr: String,
+    /// How long it had been silent when it was killed for that.
+    pub(super) hung: Option<Duration>,
 }
 
 impl Ended {
+    /// Where a bench executable was, as far as Criterion's lines tell.
+    pub(super) fn place(&self) -> String {
+        let last = self
+            .stderr
+            .lines()
+            .rev()
+            .find_map(|line| line.strip_prefix(BENCHMARKING));
+        match last.map(|line| line.split_once(": ").unwrap_or((line, ""))) {
+            None => String::from("before its first case"),
+            Some((id, step)) if step.starts_with(ANALYZING) => format!("after {id}"),
+            Some((id, _)) => format!("in {id}"),
+        }
+    }
+
     /// The last line of poolbench's own, which says why a bench executable failed.
     pub(super) fn own_line(&self) -> Option<&str> {
         let own = |line: &&str| !line.is_empty();
@@ -40,9 +67,13 @@ impl Ended {
     }
 }
 
-/// Runs a command to its end, and returns what it printed. Nothing is polled, so that waiting costs the
-/// measurement no wake-ups.
-pub(super) fn run(command: &mut Command, interrupt: &Interrupt) -> Result<Ended, RecordingError> {
+/// Runs a command to its end, and returns what it printed. A command that prints nothing for longer than
+/// `silence_max` is killed. Nothing is polled, so that waiting costs the measurement no wake-ups.
+pub(super) fn run(
+    command: &mut Command,
+    interrupt: &Interrupt,
+    silence_max: Option<Duration>,
+) -> Result<Ended, RecordingError> {
     let name = command.get_program().to_owned();
     let failed = |error| RecordingError::Start {
         program: name.clone().into(),
@@ -55,49 +86,127 @@ pub(super) fn run(command: &mut Command, interrupt: &Interrupt) -> Result<Ended,
     let mut child = command.spawn().map_err(failed)?;
     let (sender, events) = mpsc::channel();
     interrupt.listen(sender.clone());
-    let mut open = read_outputs(&mut child, &sender);
+    let heard = Arc::new(Mutex::new(Heard::new()));
+    let open = read_outputs(&mut child, &heard, &sender);
     drop(sender);
-    let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
-    while open > 0 {
-        match events.recv() {
-            Ok(Event::Read(Output::Stdout, bytes)) => stdout = bytes,
-            Ok(Event::Read(Output::Stderr, bytes)) => stderr = bytes,
-            Ok(Event::Interrupted) | Err(_) => {
-                let _ = child.kill();
-                let _ = child.wait();
-                return Err(RecordingError::Interrupted);
-            }
+    let hung = match wait(&events, open, &heard, silence_max) {
+        Waited::Closed => None,
+        Waited::Interrupted => {
+            let _ = end(&mut child);
+            return Err(RecordingError::Interrupted);
         }
-        open -= 1;
-    }
-    let status = child.wait().map_err(failed)?;
+        Waited::Hung(silence) => Some(silence),
+    };
+    let status = if hung.is_some() {
+        end(&mut child)
+            .map_err(failed)?
+            .ok_or_else(|| RecordingError::Unkillable {
+                program: name.clone().into(),
+                process: child.id(),
+            })?
+    } else {
+        child.wait().map_err(failed)?
+    };
+    // A process that hung was killed by nobody's wish to stop.
     if interrupt.is_raised() || status.signal() == Some(SIGNAL_INTERRUPT) {
         return Err(RecordingError::Interrupted);
     }
-    let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+    let heard = lock(&heard);
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     Ok(Ended {
         status,
-        stdout: text(stdout),
-        stderr: text(stderr),
+        stdout: text(&heard.stdout),
+        stderr: text(&heard.stderr),
+        hung,
     })
 }
 
+/// Why the waiting for a child's outputs ended.
+enum Waited {
+    Closed,
+    Interrupted,
+    Hung(Duration),
+}
+
+fn wait(events: &Receiver<Event>, mut open: usize, heard: &Mutex<Heard>, silence_max: Option<Duration>) -> Waited {
+    while open > 0 {
+        let event = match silence_max {
+            None => events.recv().map_err(|_| RecvTimeoutError::Disconnected),
+            Some(max) => {
+                let silence = lock(heard).last.elapsed();
+                if silence >= max {
+                    return Waited::Hung(silence);
+                }
+                events.recv_timeout(max - silence)
+            }
+        };
+        match event {
+            Ok(Event::Closed) => open -= 1,
+            Ok(Event::Interrupted) | Err(RecvTimeoutError::Disconnected) => return Waited::Interrupted,
+            // It may have printed something meanwhile.
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+    }
+    Waited::Closed
+}
+
+/// Kills a child and waits a moment for its end; `None` where that does not come.
+fn end(child: &mut Child) -> std::io::Result<Option<ExitStatus>> {
+    child.kill()?;
+    let killed = Instant::now();
+    loop {
+        let status = child.try_wait()?;
+        if status.is_some() || killed.elapsed() > KILLED_WAIT_MAX {
+            return Ok(status);
+        }
+        thread::sleep(KILLED_LOOK_INTERVAL);
+    }
+}
+
+/// What a child has printed so far, and when it last did.
+struct Heard {
+    stdout: Vec<u8>,
+    stderr: Vec<u8>,
+    last: Instant,
+}
+
+impl Heard {
+    fn new() -> Heard {
+        Heard {
+            stdout: Vec::new(),
+            stderr: Vec::new(),
+            last: Instant::now(),
+        }
+    }
+}
+
+fn lock(heard: &Mutex<Heard>) -> MutexGuard<'_, Heard> {
+    heard.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// Starts a reader for each output that is a pipe, and returns how many there are.
-fn read_outputs(child: &mut Child, sender: &Sender<Event>) -> usize {
-    let stdout = child.stdout.take().map(|pipe| (Output::Stdout, Box::new(pipe) as Pipe));
-    let stderr = child.stderr.take().map(|pipe| (Output::Stderr, Box::new(pipe) as Pipe));
-    let pipes: Vec<_> = stdout.into_iter().chain(stderr).collect();
-    let count = pipes.len();
-    for (output, mut pipe) in pipes {
-        let sender = sender.clone();
+fn read_outputs(child: &mut Child, heard: &Arc<Mutex<Heard>>, sender: &Sender<Event>) -> usize {
+    type Kept = fn(&mut Heard) -> &mut Vec<u8>;
+    let stdout = child.stdout.take().map(|pipe| Box::new(pipe) as Pipe);
+    let stderr = child.stderr.take().map(|pipe| Box::new(pipe) as Pipe);
+    let outputs: [(Option<Pipe>, Kept); 2] = [(stdout, |heard| &mut heard.stdout), (stderr, |heard| &mut heard.stderr)];
+    let mut open = 0;
+    for (pipe, kept) in outputs {
+        let Some(mut pipe) = pipe else { continue };
+        let (heard, sender) = (heard.clone(), sender.clone());
+        open += 1;
         thread::spawn(move || {
-            let mut bytes = Vec::new();
+            let mut buffer = [0; 4096];
             // What was read before a failure is still worth showing.
-            let _ = pipe.read_to_end(&mut bytes);
-            let _ = sender.send(Event::Read(output, bytes));
+            while let Ok(count @ 1..) = pipe.read(&mut buffer) {
+                let mut heard = lock(&heard);
+                kept(&mut heard).extend_from_slice(&buffer[..count]);
+                heard.last = Instant::now();
+            }
+            let _ = sender.send(Event::Closed);
         });
     }
-    count
+    open
 }
 
 type Pipe = Box<dyn Read + Send>;
@@ -105,7 +214,6 @@ type Pipe = Box<dyn Read + Send>;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::{Duration, Instant};
 
     fn shell(script: &str) -> Command {
         let mut command = Command::new("sh");
@@ -116,10 +224,10 @@ mod tests {
     #[test]
     fn what_a_child_prints_and_how_it_ends_is_kept() {
         let script = "echo out; echo 'poolbench: first' >&2; echo 'poolbench: why' >&2; echo more >&2; exit 3";
-        let ended = run(&mut shell(script), &Interrupt::default()).expect("a shell");
+        let ended = run(&mut shell(script), &Interrupt::default(), None).expect("a shell");
         assert_eq!((ended.stdout.as_str(), ended.own_line()), ("out\n", Some("why")));
         assert_eq!(ended.how(), "ended with exit code 3");
-        let ended = run(&mut shell("kill -SEGV $$"), &Interrupt::default()).expect("a shell");
+        let ended = run(&mut shell("kill -SEGV $$"), &Interrupt::default(), None).expect("a shell");
         assert_eq!(
             (ended.how().as_str(), ended.own_line()),
             ("was ended by signal 11", None)
@@ -135,21 +243,60 @@ mod tests {
             raised.raise();
         });
         let began = Instant::now();
-        let stopped = run(&mut shell("exec sleep 600"), &interrupt);
+        let stopped = run(&mut shell("exec sleep 600"), &interrupt, None);
         assert!(matches!(stopped, Err(RecordingError::Interrupted)), "{stopped:?}");
         assert!(
             began.elapsed() < Duration::from_secs(300),
             "it was killed, not waited for"
         );
         raiser.join().expect("it ends");
-        let next = run(&mut shell("touch /nonexistent/x"), &interrupt);
+        let next = run(&mut shell("touch /nonexistent/x"), &interrupt, None);
         assert!(matches!(next, Err(RecordingError::Interrupted)), "{next:?}");
     }
 
     /// The terminal sends Ctrl-C to the child first, as it were.
     #[test]
     fn a_child_that_ctrl_c_ended_is_an_interrupt_and_no_failure() {
-        let stopped = run(&mut shell("kill -INT $$"), &Interrupt::default());
+        let stopped = run(&mut shell("kill -INT $$"), &Interrupt::default(), None);
         assert!(matches!(stopped, Err(RecordingError::Interrupted)), "{stopped:?}");
+    }
+
+    #[test]
+    fn silence_is_ended_and_what_was_said_before_is_kept() {
+        let script = "echo out; echo 'Benchmarking g/f/v: Collecting 10 samples' >&2; exec sleep 600";
+        let ended = run(&mut shell(script), &Interrupt::default(), Some(Duration::from_secs(1))).expect("a shell");
+        assert!(
+            ended.hung.is_some_and(|silence| silence >= Duration::from_secs(1)),
+            "{ended:?}"
+        );
+        assert_eq!((ended.stdout.as_str(), ended.place().as_str()), ("out\n", "in g/f/v"));
+    }
+
+    /// A child that goes on printing may take as long as it likes: here at least 4 s, 0.2 s apart.
+    #[test]
+    fn who_prints_does_not_hang() {
+        let script = "for n in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do echo $n; sleep 0.2; done";
+        let ended = run(&mut shell(script), &Interrupt::default(), Some(Duration::from_secs(3))).expect("a shell");
+        assert!(ended.hung.is_none() && ended.status.success(), "{ended:?}");
+        assert_eq!(ended.stdout.lines().count(), 20);
+    }
+
+    #[test]
+    fn the_place_is_that_of_the_last_line() {
+        let at = |stderr: &str| {
+            let ended = Ended {
+                status: ExitStatus::from_raw(9),
+                stdout: String::new(),
+                stderr: stderr.to_owned(),
+                hung: Some(Duration::ZERO),
+            };
+            ended.place()
+        };
+        assert_eq!(at("poolbench: a GPU\n"), "before its first case");
+        assert_eq!(
+            at("Benchmarking a/b/c\nBenchmarking a/b/c: Warming up for 1 ms\n"),
+            "in a/b/c"
+        );
+        assert_eq!(at("Benchmarking a/b/c\nBenchmarking a/b/c: Analyzing\n"), "after a/b/c");
     }
 }

@@ -1,7 +1,6 @@
-//! Where two environments differ, field by field.
+//! What of two environments must not differ in a recording.
 
-use crate::environment::Environment;
-use serde_json::Value;
+use crate::environment::{Environment, FieldDifference, field_differences};
 
 /// What changes while a machine stays the same.
 const VOLATILE: [&str; 3] = ["gpu.sm_clock_mhz", "gpu.temperature_c", "gpu.other_processes"];
@@ -34,36 +33,27 @@ const BETWEEN_SESSIONS: [&str; 9] = [
     "toolkit.ptx_isa",
 ];
 
-/// A field that differs.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct Difference {
-    /// Its place, as `device.driver_version`.
-    field: String,
-    first: Value,
-    second: Value,
-}
-
 /// Differences that mean another machine, driver or build.
-pub(super) fn same_machine(first: &Environment, second: &Environment) -> Vec<Difference> {
+pub(super) fn same_machine(first: &Environment, second: &Environment) -> Vec<FieldDifference> {
     let is_host = first.device.name == "host";
     let of_the_host: &[&str] = if is_host { &VOLATILE_ON_THE_HOST } else { &[] };
     differences(first, second, &[&VOLATILE, of_the_host])
 }
 
 /// Differences of two sides of a recording that are not the driver's.
-pub(super) fn beside_the_driver(first: &Environment, second: &Environment) -> Vec<Difference> {
+pub(super) fn beside_the_driver(first: &Environment, second: &Environment) -> Vec<FieldDifference> {
     differences(first, second, &[&VOLATILE, &OF_THE_DRIVER])
 }
 
 /// Differences that keep a session out of a baseline.
-pub(super) fn between_sessions(first: &Environment, second: &Environment) -> Vec<Difference> {
+pub(super) fn between_sessions(first: &Environment, second: &Environment) -> Vec<FieldDifference> {
     differences(first, second, &[&VOLATILE, &BETWEEN_SESSIONS])
 }
 
 /// One line each, as `device.driver_version: "580" at first, "590" now`.
-pub(super) fn difference_lines(differences: &[Difference], first: &str, second: &str) -> Vec<String> {
-    let line = |difference: &Difference| {
-        let Difference {
+pub(super) fn difference_lines(differences: &[FieldDifference], first: &str, second: &str) -> Vec<String> {
+    let line = |difference: &FieldDifference| {
+        let FieldDifference {
             field,
             first: a,
             second: b,
@@ -73,36 +63,22 @@ pub(super) fn difference_lines(differences: &[Difference], first: &str, second: 
     differences.iter().map(line).collect()
 }
 
-fn differences(first: &Environment, second: &Environment, ignored: &[&[&str]]) -> Vec<Difference> {
-    let mut found = Vec::new();
-    // Plain data always has a JSON value.
-    let value = |environment| serde_json::to_value(environment).unwrap_or_default();
-    compare(String::new(), &value(first), &value(second), ignored, &mut found);
+fn differences(first: &Environment, second: &Environment, ignored: &[&[&str]]) -> Vec<FieldDifference> {
+    let mut found = field_differences(first, second);
+    found.retain(|difference| {
+        !ignored
+            .iter()
+            .copied()
+            .flatten()
+            .any(|place| is_within(&difference.field, place))
+    });
     found
 }
 
-fn compare(field: String, first: &Value, second: &Value, ignored: &[&[&str]], found: &mut Vec<Difference>) {
-    if first == second || ignored.iter().any(|fields| fields.contains(&field.as_str())) {
-        return;
-    }
-    if let (Value::Object(a), Value::Object(b)) = (first, second) {
-        let keys: std::collections::BTreeSet<&String> = a.keys().chain(b.keys()).collect();
-        for key in keys {
-            let place = if field.is_empty() {
-                key.clone()
-            } else {
-                format!("{field}.{key}")
-            };
-            let value = |object: &serde_json::Map<String, Value>| object.get(key).cloned().unwrap_or_default();
-            compare(place, &value(a), &value(b), ignored, found);
-        }
-        return;
-    }
-    found.push(Difference {
-        field,
-        first: first.clone(),
-        second: second.clone(),
-    });
+/// Whether a field is the one at a place, or a part of what is there.
+fn is_within(field: &str, place: &str) -> bool {
+    let rest = field.strip_prefix(place);
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
 
 #[cfg(test)]

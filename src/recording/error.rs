@@ -1,6 +1,8 @@
 //! Why a recording stops. One line each, with the remedy where there is one.
 
 use crate::baseline::{BaselineError, InvalidName};
+use crate::command_line::CommandLine;
+use crate::counted::{agreeing, counted};
 use std::path::PathBuf;
 use thiserror::Error;
 
@@ -45,9 +47,19 @@ pub enum RecordingError {
         /// All that it printed.
         output: String,
     },
+    /// A process hangs where not even a kill ends it.
+    #[error("{}: process {process} hangs and cannot be killed, so the driver holds it: restart the machine, then --resume", program.display())]
+    Unkillable {
+        /// Which program.
+        program: PathBuf,
+        /// Its process id.
+        process: u32,
+    },
     /// A recording of this name is not finished.
     #[error(
-        "{}: holds an unfinished recording ({done} of {total} launches): go on with it with --resume{remedy}", folder.display()
+        "{}: holds an unfinished recording ({done} of {}): go on with `{go_on}`{remedy}",
+        folder.display(),
+        counted(total, "launch")
     )]
     Unfinished {
         /// Where it is.
@@ -56,6 +68,8 @@ pub enum RecordingError {
         done: u64,
         /// Launches in all.
         total: u64,
+        /// What goes on with it.
+        go_on: CommandLine,
         /// What throws it away.
         remedy: String,
     },
@@ -93,7 +107,11 @@ pub enum RecordingError {
     #[error("{0}")]
     Nothing(String),
     /// It stopped after some launches.
-    #[error("{error}; {done} of {total} launches are kept: go on with `poolbench record --name {name} --resume`")]
+    #[error(
+        "{error}; {done} of {} {} kept: go on with `{go_on}`",
+        counted(total, "launch"),
+        agreeing(*done, "is", "are")
+    )]
     Stopped {
         /// Why.
         error: Box<RecordingError>,
@@ -101,8 +119,8 @@ pub enum RecordingError {
         done: u64,
         /// Launches in all.
         total: u64,
-        /// The recording's name.
-        name: String,
+        /// What goes on with it.
+        go_on: CommandLine,
     },
     /// The user asked to stop.
     #[error("interrupted")]

@@ -11,12 +11,15 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+/// The profile that cargo builds the benches in where the user says nothing else.
+pub const PROFILE: &str = "bench";
+
 /// Where the bench executables come from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {
     /// Cargo builds them, in this profile.
     Cargo {
-        /// `bench`, unless a test wants it otherwise.
+        /// [`PROFILE`], unless a test wants it otherwise.
         profile: String,
     },
     /// A folder that `poolbench bundle` made.
@@ -151,7 +154,7 @@ fn cargo(arguments: &[&str], interrupt: &Interrupt) -> Result<Vec<Artifact>, Rec
         let target = std::path::absolute(&target).map_err(|error| RecordingError::file(Path::new(&target), error))?;
         command.env("CARGO_TARGET_DIR", target);
     }
-    let ended = child::run(&mut command, interrupt)?;
+    let ended = child::run(&mut command, interrupt, None)?;
     if !ended.status.success() {
         return Err(RecordingError::Executables(format!(
             "cargo {} {}",

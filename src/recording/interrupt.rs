@@ -4,19 +4,12 @@ use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// What a child process that is waited for may bring.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Event {
-    /// One of its two outputs was read to the end.
-    Read(Output, Vec<u8>),
+    /// One of its outputs was read to the end.
+    Closed,
     /// The user wants to stop.
     Interrupted,
-}
-
-/// One of the outputs of a child process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Output {
-    Stdout,
-    Stderr,
 }
 
 /// The wish to stop, raised once and for all. Cheap to clone.

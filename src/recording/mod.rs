@@ -28,9 +28,9 @@ mod state;
 pub use bundle::Bundle;
 pub use destination::Written;
 pub use error::RecordingError;
-pub use executables::{Executable, ExecutableIdentity, Source};
+pub use executables::{Executable, ExecutableIdentity, PROFILE, Source};
 pub use interrupt::Interrupt;
-pub use options::{Intent, LAUNCHES, Options};
+pub use options::{Intent, LAUNCHES, Options, with_settings};
 pub use plan::{Destination, Plan, Side, Treatment};
 pub use progress::{Progress, spoken};
 pub use state::FinishedLaunch;
@@ -63,7 +63,7 @@ pub struct Summary {
 pub fn record(options: &Options, interrupt: &Interrupt, progress: &mut Progress) -> Result<Summary, RecordingError> {
     options.check()?;
     let mut begun = begin::begin(options, interrupt, progress)?;
-    match measure(&mut begun, interrupt, progress) {
+    match measure(&mut begun, options, interrupt, progress) {
         Ok(summary) => {
             begun.state.remove()?;
             Ok(summary)
@@ -71,7 +71,7 @@ pub fn record(options: &Options, interrupt: &Interrupt, progress: &mut Progress)
         Err(error) => {
             progress.end();
             let (done, total) = (begun.state.launches.len() as u64, begun.state.plan.total());
-            let name = begun.state.plan.name.clone();
+            let go_on = options.to_resume(&begun.state.plan.name);
             if done == 0 {
                 let _ = begun.state.remove();
                 return Err(error);
@@ -80,13 +80,18 @@ pub fn record(options: &Options, interrupt: &Interrupt, progress: &mut Progress)
                 error: Box::new(error),
                 done,
                 total,
-                name,
+                go_on,
             })
         }
     }
 }
 
-fn measure(begun: &mut Begun, interrupt: &Interrupt, progress: &mut Progress) -> Result<Summary, RecordingError> {
+fn measure(
+    begun: &mut Begun,
+    options: &Options,
+    interrupt: &Interrupt,
+    progress: &mut Progress,
+) -> Result<Summary, RecordingError> {
     let state = &mut begun.state;
     let plan = state.plan.clone();
     let done = state.launches.len() as u64;
@@ -99,6 +104,7 @@ fn measure(begun: &mut Begun, interrupt: &Interrupt, progress: &mut Progress) ->
             lock: Some(&begun.lock),
             interrupt,
             settings: &plan.settings,
+            silence_max: options.silence_max(&plan.settings),
         },
         monitor: Monitor::of(plan.sides[0].environment.device.uuid.as_deref()),
         repeated,

@@ -1,16 +1,69 @@
 //! What the user asks for.
 
 use super::error::RecordingError;
-use super::executables::Source;
+use super::executables::{PROFILE, Source};
 use super::plan::Treatment;
 use crate::baseline::{BaselineName, Settings};
+use crate::command_line::CommandLine;
+use std::time::Duration;
 
 /// Launches of a recording where the user says nothing else.
 pub const LAUNCHES: u64 = 24;
 /// Turns in which a benchmark's samples are taken where the user says nothing else: one for each sample.
 const TURNS: u32 = 10;
+/// How long a bench executable may print nothing, beside what its longest case may take: no driver call that
+/// ends at all takes so long.
+const SILENCE_MAX_S: f64 = 600.0;
 /// Criterion takes no fewer.
 const SAMPLE_SIZE_MIN: u64 = 10;
+
+/// The settings of a recording where the user says nothing else.
+fn usual_settings() -> Settings {
+    Settings {
+        warm_up_time_s: 0.002,
+        measurement_time_s: 0.01,
+        turns: TURNS,
+        sample_size: SAMPLE_SIZE_MIN,
+        loop_time_max_s: 0.05,
+        probes: true,
+        ..Settings::default()
+    }
+}
+
+/// Returns the line of `record` with the flags that make these settings, as far as they are not the usual
+/// ones. Labels and injected faults are none of a single recording's.
+#[must_use]
+pub fn with_settings(line: CommandLine, settings: &Settings) -> CommandLine {
+    let usual = usual_settings();
+    let differs = |value: f64, usual: f64| (value != usual).then(|| value.to_string());
+    let counted = |value: u64, usual: u64| (value != usual).then(|| value.to_string());
+    let options = [
+        ("--filter", settings.filter.clone()),
+        ("--warm-up-time", differs(settings.warm_up_time_s, usual.warm_up_time_s)),
+        (
+            "--measurement-time",
+            differs(settings.measurement_time_s, usual.measurement_time_s),
+        ),
+        ("--sample-size", counted(settings.sample_size, usual.sample_size)),
+        // Zero counts as one.
+        ("--turns", counted(settings.turns.max(1).into(), usual.turns.into())),
+        (
+            "--loop-time-max",
+            differs(settings.loop_time_max_s, usual.loop_time_max_s),
+        ),
+        (
+            "--pin",
+            settings.pinned_processor.map(|processor| processor.to_string()),
+        ),
+    ];
+    let given = options.into_iter().filter_map(|(flag, value)| Some((flag, value?)));
+    let line = given.fold(line, |line, (flag, value)| line.option(flag, value));
+    if settings.probes {
+        line
+    } else {
+        line.flag("--no-probes")
+    }
+}
 
 /// What the user asks for. `None` is the default, or with [`Intent::Resume`] and [`Intent::Append`] what was
 /// recorded before.
@@ -38,6 +91,9 @@ pub struct Options {
     pub pinned_processor: Option<usize>,
     /// Whether to measure the host's speed beside each sample.
     pub probes: Option<bool>,
+    /// How long a bench executable may print nothing before it is killed, in seconds. It changes no
+    /// measurement, so each run may say otherwise.
+    pub silence_max_s: Option<f64>,
     /// Where the bench executables come from.
     pub source: Source,
     /// The sides that are recorded in alternating launches; empty or two.
@@ -75,6 +131,7 @@ impl Options {
             ("--warm-up-time", self.warm_up_time_s),
             ("--measurement-time", self.measurement_time_s),
             ("--loop-time-max", self.loop_time_max_s),
+            ("--silence-max", self.silence_max_s),
         ];
         for (flag, value) in times {
             if value.is_some_and(|value| !(value > 0.0 && value <= 3600.0)) {
@@ -121,16 +178,60 @@ impl Options {
 
     /// The settings of a recording that nothing recorded before binds.
     pub(super) fn settings(&self) -> Settings {
+        let usual = usual_settings();
         Settings {
-            warm_up_time_s: self.warm_up_time_s.unwrap_or(0.002),
-            measurement_time_s: self.measurement_time_s.unwrap_or(0.01),
-            turns: self.turns.unwrap_or(TURNS),
-            sample_size: self.sample_size.unwrap_or(SAMPLE_SIZE_MIN),
-            loop_time_max_s: self.loop_time_max_s.unwrap_or(0.05),
+            warm_up_time_s: self.warm_up_time_s.unwrap_or(usual.warm_up_time_s),
+            measurement_time_s: self.measurement_time_s.unwrap_or(usual.measurement_time_s),
+            turns: self.turns.unwrap_or(usual.turns),
+            sample_size: self.sample_size.unwrap_or(usual.sample_size),
+            loop_time_max_s: self.loop_time_max_s.unwrap_or(usual.loop_time_max_s),
             filter: self.filter.clone(),
             pinned_processor: self.pinned_processor,
-            probes: self.probes.unwrap_or(true),
-            ..Settings::default()
+            probes: self.probes.unwrap_or(usual.probes),
+            ..usual
+        }
+    }
+
+    /// The command line that goes on with this recording, under its name. Its plan remembers all but where
+    /// the executables are.
+    pub(super) fn to_resume(&self, name: &str) -> CommandLine {
+        self.to_record(name).flag("--resume")
+    }
+
+    /// The command line that adds another session to the baseline of this recording, which remembers how it
+    /// was measured.
+    #[must_use]
+    pub fn to_append(&self, name: &str) -> CommandLine {
+        let line = self.to_record(name).flag("--append");
+        match self.launches {
+            Some(launches) => line.option("--launches", launches.to_string()),
+            None => line,
+        }
+    }
+
+    /// How long a bench executable may print nothing: Criterion says when it turns to a benchmark and at each
+    /// step of it, so no longer than a case takes, with room for a busy machine.
+    pub(super) fn silence_max(&self, settings: &Settings) -> Duration {
+        let n = settings.sample_size as f64;
+        // Criterion's samples are 1, 2, ... n loops long where it fits a line.
+        let loops = n * (n + 1.0) / 2.0;
+        let case_s = settings.warm_up_time_s + settings.measurement_time_s + loops * settings.loop_time_max_s;
+        let seconds = self.silence_max_s.unwrap_or(SILENCE_MAX_S + 2.0 * case_s);
+        Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
+    }
+
+    fn to_record(&self, name: &str) -> CommandLine {
+        let line = CommandLine::as_started("record")
+            .with_variables()
+            .option("--name", name);
+        let line = match self.silence_max_s {
+            Some(seconds) => line.option("--silence-max", seconds.to_string()),
+            None => line,
+        };
+        match &self.source {
+            Source::Bundle(folder) => line.option("--executables", folder),
+            Source::Cargo { profile } if profile == PROFILE => line,
+            Source::Cargo { profile } => line.option("--profile", profile),
         }
     }
 

@@ -6,11 +6,14 @@ use super::executables::Executable;
 use super::interrupt::Interrupt;
 use super::lock::Lock;
 use super::plan::Treatment;
+use super::progress::spoken;
 use crate::baseline::{ProcessRecord, RecordRequest, Settings};
+use crate::driver::library;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 /// Criterion's own estimates are not used, so it may make them cheaply; fewer it refuses to plot.
 const RESAMPLES: &str = "1000";
@@ -27,6 +30,8 @@ pub(super) struct Starter<'a> {
     pub(super) lock: Option<&'a Lock>,
     pub(super) interrupt: &'a Interrupt,
     pub(super) settings: &'a Settings,
+    /// How long a process may print nothing before it is taken to hang.
+    pub(super) silence_max: Duration,
 }
 
 /// What one process is asked for.
@@ -69,13 +74,20 @@ impl Starter<'_> {
             processor: self.settings.pinned_processor,
         };
         let mut command = self.command(executable, treatment, folder.path(), &request)?;
-        let ended = child::run(&mut command, self.interrupt)?;
+        let ended = child::run(&mut command, self.interrupt, Some(self.silence_max))?;
         let bench = &executable.identity.name;
         let failed = |reason: String| RecordingError::Process {
             bench: bench.clone(),
             reason,
             output: format!("{}{}", ended.stdout, ended.stderr),
         };
+        if let Some(silence) = ended.hung {
+            return Err(failed(format!(
+                "printed nothing for {} and was killed, {}; --silence-max S waits longer",
+                spoken(silence),
+                ended.place()
+            )));
+        }
         if !ended.status.success() {
             let reason = ended.own_line().filter(|_| ended.status.code() == Some(3));
             return Err(failed(reason.map_or_else(|| ended.how(), str::to_owned)));
@@ -115,8 +127,11 @@ impl Starter<'_> {
         command
             .env(RecordRequest::VARIABLE, &path)
             .env("CRITERION_HOME", folder.join("criterion"));
-        if let Some(library) = &treatment.libcuda {
-            command.env("POOLBENCH_LIBCUDA", library);
+        command.env_remove(library::FLAG_VARIABLE);
+        if let Some(path) = &treatment.libcuda {
+            command
+                .env(library::VARIABLE, path)
+                .env(library::FLAG_VARIABLE, "--libcuda");
         }
         if let Some(fault) = &treatment.fault {
             command.env("POOLBENCH_FAULT", fault);

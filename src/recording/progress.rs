@@ -2,6 +2,7 @@
 //! standard error, and nothing of it while a process measures.
 
 use crate::baseline::Launch;
+use crate::counted::agreeing;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{IsTerminal as _, Write as _};
@@ -46,7 +47,7 @@ impl Progress {
         (self.done, self.total, self.repeated) = (done, total, repeated);
         self.began = Instant::now();
         // A template that is written here is a valid one.
-        let style = ProgressStyle::with_template("{bar:30} {pos}/{len} launches {msg}");
+        let style = ProgressStyle::with_template("{bar:30} {pos} of {len} done {msg}");
         if let (true, Ok(style)) = (std::io::stderr().is_terminal(), style) {
             let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr());
             bar.set_style(style);
@@ -87,7 +88,10 @@ impl Progress {
         self.done_here += 1;
         let mut notes = std::mem::take(&mut self.disturbances);
         if marked > 0 {
-            notes.push_str(&format!("; {marked} stay marked as disturbed"));
+            notes.push_str(&format!(
+                "; {marked} {} marked as disturbed",
+                agreeing(marked, "stays", "stay")
+            ));
         }
         match &self.bar {
             Some(bar) => {

@@ -13,6 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// The file of the plan.
 const PLAN: &str = "recording.json";
@@ -42,6 +43,27 @@ pub struct FinishedLaunch {
     pub repeated: u64,
 }
 
+/// A line of the file.
+#[derive(Serialize)]
+struct Line<'a> {
+    #[serde(flatten)]
+    launch: &'a FinishedLaunch,
+    ended_uptime_s: Option<f64>,
+}
+
+/// When the launch of a line ended, in seconds since the machine was started: a clock that nobody sets.
+#[derive(Deserialize)]
+struct End {
+    #[serde(default)]
+    ended_uptime_s: Option<f64>,
+}
+
+/// Seconds since the machine was started, those asleep included; `None` where it does not say.
+pub(super) fn uptime_s() -> Option<f64> {
+    let text = fs::read_to_string("/proc/uptime").ok()?;
+    text.split_whitespace().next()?.parse().ok()
+}
+
 /// A recording on disk.
 #[derive(Debug)]
 pub(super) struct State {
@@ -51,6 +73,8 @@ pub(super) struct State {
     file: File,
     /// The length of the file's whole lines.
     length: u64,
+    /// When the last launch that was found here had ended, in seconds since the machine was started.
+    ended_uptime_s: Option<f64>,
 }
 
 /// Where recordings are kept while they are not finished.
@@ -90,6 +114,7 @@ impl State {
             launches: Vec::new(),
             file,
             length: 0,
+            ended_uptime_s: None,
         })
     }
 
@@ -109,13 +134,23 @@ impl State {
                 .and_then(|()| file.sync_all())
                 .map_err(unreadable)?;
         }
+        let last = launches.len().checked_sub(1);
+        let last = last.and_then(|last| bytes.split(|byte| *byte == b'\n').nth(last));
+        let end = last.and_then(|line| serde_json::from_slice::<End>(line).ok());
         Ok(State {
             folder: folder.to_owned(),
             plan,
             launches,
             file,
             length,
+            ended_uptime_s: end.and_then(|end| end.ended_uptime_s),
         })
+    }
+
+    /// How long ago the last launch that was found here ended, in this start of the machine; `None` without a
+    /// launch, or where nobody knows.
+    pub(super) fn pause(&self) -> Option<Duration> {
+        Duration::try_from_secs_f64(uptime_s()? - self.ended_uptime_s?).ok()
     }
 
     fn read_plan(folder: &Path) -> Result<Plan, RecordingError> {
@@ -146,7 +181,11 @@ impl State {
 
     /// Keeps a finished launch.
     pub(super) fn add(&mut self, launch: FinishedLaunch) -> Result<(), RecordingError> {
-        let written = serde_json::to_vec(&launch)
+        let line = Line {
+            launch: &launch,
+            ended_uptime_s: uptime_s(),
+        };
+        let written = serde_json::to_vec(&line)
             .map_err(std::io::Error::from)
             .and_then(|mut line| {
                 line.push(b'\n');
@@ -265,6 +304,7 @@ mod tests {
         drop(state);
         let mut state = State::resume(&folder).expect("it is there");
         assert_eq!((&state.plan, state.launches.len()), (&plan(1, 3), 1));
+        assert!(state.pause().is_some(), "the end of the launch is known");
         state.add(finished("s", 1, &["a"], &[])).expect("room");
         assert_eq!(State::progress_in(&folder).expect("it is there"), (2, 3));
         state.remove().expect("it can go");

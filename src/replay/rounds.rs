@@ -6,6 +6,7 @@ use super::session::{Combination, Measured, Replayed, SessionError, Settings, Sk
 use super::threshold::ReplayThreshold;
 use super::touch::{Touch, Touched};
 use crate::case::Size;
+use crate::counted::counted;
 use crate::cuda::{self, Device};
 use crate::driver::log::{self, Phase};
 use crate::measure::{self, Failure};
@@ -83,9 +84,9 @@ pub fn replay(
         session.round(round)?;
         let of = settings.repeats.max(1);
         progress(&format!(
-            "round {} of {of}: {} combinations",
+            "round {} of {of}: {}",
             round + 1,
-            session.entries.len()
+            counted(session.entries.len(), "combination")
         ));
     }
     let Session { engine, entries, .. } = session;

@@ -1,8 +1,9 @@
 //! A report as text.
 
 use super::report::{CombinationReport, PerEvent, Report};
+use crate::counted::{counted, grouped};
 use crate::report::Printable;
-use crate::trace::render::{bytes, count, finish, table, time, trim_lines};
+use crate::trace::render::{bytes, finish, table, time, trim_lines};
 use std::fmt::Write as _;
 
 /// The report as `poolbench replay TRACE` prints it.
@@ -47,7 +48,7 @@ fn wrapped(paragraph: &str, indent: &str) -> String {
 
 fn subject(report: &Report) -> String {
     let counts = &report.replayed;
-    let plural = |n: u64, what: &str| format!("{} {what}{}", count(n), if n == 1 { "" } else { "s" });
+    let plural = |n: u64, what: &str| counted(grouped(n), what);
     let mut text = format!(
         "{}: {}, {}: {}, {}, {}; {}, peak {} live",
         Printable(&report.trace),
@@ -125,7 +126,7 @@ fn row(report: &Report, combination: &CombinationReport, strategy: String) -> [S
         or_dash(combination.peak_reserved_bytes.map(short)),
         or_dash(combination.fragmentation.map(|ratio| format!("{ratio:.2}x"))),
         or_dash(combination.held_bytes.map(short)),
-        count(combination.out_of_memory),
+        grouped(combination.out_of_memory),
     ]
 }
 
@@ -156,12 +157,12 @@ fn touched(report: &Report) -> Option<String> {
     let touched: Vec<_> = report.combinations.iter().filter_map(|c| c.touched).collect();
     let first = touched.first()?;
     let mut text = format!(
-        "Each combination was also replayed with its blocks written and verified: {} blocks, {}",
-        count(first.blocks),
+        "Each combination was also replayed with its blocks written and verified: {}, {}",
+        counted(grouped(first.blocks), "block"),
         bytes(first.bytes)
     );
     if first.blocks_too_small > 0 {
-        let _ = write!(text, "; too small to verify: {}", count(first.blocks_too_small));
+        let _ = write!(text, "; too small to verify: {}", grouped(first.blocks_too_small));
     }
     text.push('.');
     Some(text)

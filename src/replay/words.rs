@@ -3,8 +3,9 @@
 use super::advice::{Difference, MINIMUM_EFFECT, Verdict};
 use super::report::{Report, Subject};
 use super::text::{duration, microseconds};
+use crate::counted::{counted, grouped};
 use crate::trace::Format;
-use crate::trace::render::{bytes, count};
+use crate::trace::render::bytes;
 
 /// The paragraph, and the notes under it.
 pub(super) fn words(report: &Report, subject: &Subject<'_>) -> (String, Vec<String>) {
@@ -89,10 +90,10 @@ fn with_interval(difference: Difference) -> String {
 fn saving(report: &Report, saves: Difference) -> String {
     let total_ns = (saves.median_ns * report.replayed.events as f64).max(0.0) as u64;
     format!(
-        "It saves {}, {} over the trace, in {} replays of each in turn.",
+        "It saves {}, {} over the trace, in {} of each in turn.",
         with_interval(saves),
         duration(total_ns),
-        report.repeats
+        counted(report.repeats, "replay")
     )
 }
 
@@ -166,28 +167,28 @@ fn doubts(report: &Report, notes: &mut Vec<String>) {
     }
     for combination in report.combinations.iter().filter(|c| c.out_of_memory > 0) {
         notes.push(format!(
-            "{} found no memory for {} of {} allocations, so it is not recommended.",
+            "{} found no memory for {} of {}, so it is not recommended.",
             combination.name,
-            count(combination.out_of_memory),
-            count(report.replayed.allocations)
+            grouped(combination.out_of_memory),
+            counted(grouped(report.replayed.allocations), "allocation")
         ));
     }
     if report.replayed.zero_size_blocks > 0 {
         notes.push(format!(
             "Blocks of 0 bytes, for which no call was made: {}.",
-            count(report.replayed.zero_size_blocks)
+            grouped(report.replayed.zero_size_blocks)
         ));
     }
     if report.orphan_frees > 0 {
         notes.push(format!(
             "Frees of blocks from before the trace, left out: {}.",
-            count(report.orphan_frees)
+            grouped(report.orphan_frees)
         ));
     }
     if report.replayed.live_at_end > 0 {
         notes.push(format!(
             "Blocks that the trace never frees, freed after the clock had stopped: {}.",
-            count(report.replayed.live_at_end)
+            grouped(report.replayed.live_at_end)
         ));
     }
 }

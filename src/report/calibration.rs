@@ -1,9 +1,11 @@
 //! What the comparison does on a baseline's own noise, for people and for programs.
 
 use super::ascii_json::ascii_json;
-use super::count::count;
+use super::commands::with_another_session;
 use super::{Printable, class_name};
 use crate::baseline::Input;
+use crate::command_line::CommandLine;
+use crate::counted::counted;
 use crate::stats::{
     BenchmarkCalibration, BenchmarkId, Calibration, CalibrationPlan, Class, INTERVAL_LAUNCHES, Options, PowerEstimate,
     PowerPlan, Proportion, SessionId, calibrate, compare, estimate_power, minimum_launches,
@@ -47,9 +49,10 @@ pub struct CalibrationReport {
 /// A baseline that cannot be halved.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error(
-    "{name}: {} in {} cannot be halved: each half needs {INTERVAL_LAUNCHES}; record more with `poolbench record --append`",
-    count(*launches, "launch"),
-    count(*sessions, "session")
+    "{name}: {} in {} cannot be halved: each half needs {INTERVAL_LAUNCHES}; record more with `{}`",
+    counted(*launches, "launch"),
+    counted(*sessions, "session"),
+    with_another_session(CommandLine::recording_as_started(), name)
 )]
 pub struct TooFewLaunches {
     name: String,
@@ -162,10 +165,10 @@ pub fn calibration_text(report: &CalibrationReport) -> String {
     let mut text = format!(
         "{}: {}, {} in {}, halved {} at random (seed {})\n\n",
         Printable(&report.name),
-        count(report.classes.len(), "benchmark"),
-        count(report.launches, "launch"),
-        count(report.sessions, "session"),
-        count(report.plan.splits, "time"),
+        counted(report.classes.len(), "benchmark"),
+        counted(report.launches, "launch"),
+        counted(report.sessions, "session"),
+        counted(report.plan.splits, "time"),
         report.plan.seed
     );
     let _ = writeln!(
@@ -191,16 +194,17 @@ pub fn calibration_text(report: &CalibrationReport) -> String {
     if half < report.needed {
         let _ = writeln!(
             text,
-            "! halves of {half} launches cannot show a single change, {} can: the figures are those of fewer launches \
+            "! halves of {} cannot show a single change, {} can: the figures are those of fewer launches \
              than a comparison should have",
+            counted(half, "launch"),
             report.needed
         );
     }
     let _ = write!(
         text,
-        "\nby class: the effect that recordings of {} launches can show, and what halves find of a slowdown\n{}\n\n\
+        "\nby class: the effect that recordings of {} can show, and what halves find of a slowdown\n{}\n\n\
          the hardest\n{}\n",
-        report.launches,
+        counted(report.launches, "launch"),
         class_table(report),
         worst_table(report)
     );

@@ -5,8 +5,8 @@ mod ascii_json;
 mod break_even;
 mod calibration;
 mod call_times;
+mod commands;
 mod comparison;
-mod count;
 mod html;
 mod inventory;
 mod printable;
@@ -21,6 +21,7 @@ pub use ascii_json::ascii_json;
 pub use break_even::{BreakEven, Point, break_even, break_even_lines, points};
 pub use calibration::{CalibrationReport, TooFewLaunches, calibration_json, calibration_text};
 pub use call_times::call_times_table;
+pub use commands::with_name_of;
 pub use comparison::{
     COMMENT_BYTES_MAX, CompareRequest, Compared, Conclusion, Incomparable, Note, SideSummary, Which, class_name,
     comparison_json, comparison_markdown, comparison_text, verdict_name, verdict_reason,

@@ -3,19 +3,6 @@
 /// Columns of a line.
 const COLUMNS: usize = 120;
 
-/// A whole number with its thousands apart: `33,554,432`.
-pub(super) fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
-
 /// Breaks prose into lines, and never between a number and its unit.
 pub(super) fn wrapped(prose: &str) -> String {
     let mut words: Vec<String> = Vec::new();
@@ -47,16 +34,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn prose_is_broken_and_numbers_are_grouped() {
+    fn prose_is_broken_and_units_stay_with_their_numbers() {
         let long = ["word"; 40].join(" ");
         let lines: Vec<String> = wrapped(&long).lines().map(str::to_owned).collect();
         // 24 words of four letters and 23 spaces are 119 characters; a 25th would make 124.
         assert_eq!(lines.iter().map(String::len).collect::<Vec<_>>(), [119, 79]);
         let beyond = format!("{} 5 µs 7 %", "w".repeat(116));
         assert_eq!(wrapped(&beyond).lines().nth(1), Some("5 µs 7 %"));
-        assert_eq!(
-            [0, 999, 1_000, 33_554_432].map(grouped),
-            ["0", "999", "1,000", "33,554,432"]
-        );
     }
 }

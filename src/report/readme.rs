@@ -2,10 +2,12 @@
 
 use super::Printable;
 use super::break_even::{BreakEven, Point, break_even};
-use super::prose::{grouped, wrapped};
+use super::prose::wrapped;
 use super::table::microseconds;
 use super::timings::{Group, Timing, Timings, value_bytes};
 use crate::baseline::{Input, Manifest};
+use crate::command_line::CommandLine;
+use crate::counted::{counted, grouped};
 use std::fmt::Write as _;
 use thiserror::Error;
 
@@ -91,17 +93,19 @@ impl Block<'_> {
         let sessions: std::collections::BTreeSet<_> = keys.iter().map(|key| &key.session).collect();
         let date = self.manifest.created.split('T').next().unwrap_or_default();
         format!(
-            "On an {} (driver {}, CUDA {}), {}: {} launches in {} session{}, the baseline `{name}`; \
-             `cargo poolbench report --readme-tables {name}` prints this block. Median over launches, µs per \
+            "On an {} (driver {}, CUDA {}), {}: {} in {}, the baseline `{name}`; \
+             `{}` prints this block. Median over launches, µs per \
              iteration, and the ratio to `hoisted` at the same size. 100 iterations, then a synchronise; release \
              threshold max:",
             Printable(&device.name),
             Printable(driver),
             Printable(&device.cuda_version),
             Printable(date),
-            keys.len(),
-            sessions.len(),
-            if sessions.len() == 1 { "" } else { "s" },
+            counted(keys.len(), "launch"),
+            counted(sessions.len(), "session"),
+            CommandLine::through_cargo("report")
+                .flag("--readme-tables")
+                .operand(name)
         )
     }
 

@@ -11,6 +11,7 @@ pub use error::SuiteError;
 use crate::api_summary;
 use crate::baseline::criterion_home;
 use crate::case::BenchmarkId;
+use crate::counted::counted;
 use crate::cuda::{Device, Kernels};
 use crate::measure::{self, Case, Failure, Observation, Workload};
 use crate::report::api_summary_table;
@@ -309,7 +310,8 @@ impl Suite {
         let summaries = api_summary::of(case, device)?;
         let iterations = case.iterations_per_loop();
         println!(
-            "{id}: driver calls of one loop of {iterations} iteration(s), in a pass of its own\n{}",
+            "{id}: driver calls of one loop of {}, in a pass of its own\n{}",
+            counted(iterations, "iteration"),
             api_summary_table(&summaries)
         );
         Ok(())

@@ -6,6 +6,8 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
+use crate::counted::counted;
+
 /// A table of an Nsight Systems export.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -102,7 +104,7 @@ pub enum Problem {
          well; if it is a real one, decompress it first"
     )]
     Inflates { compressed_bytes: u64, limit_bytes: u64 },
-    #[error("has {found} fields where the header has {expected}")]
+    #[error("has {} where the header has {expected}", counted(found, "field"))]
     FieldCount { expected: usize, found: usize },
     #[error("{field} {text} is not {expected}")]
     Invalid {
@@ -114,7 +116,10 @@ pub enum Problem {
     SizeTooLarge { size_bytes: u64 },
     #[error("the live blocks add up to more than 2^64 bytes: a size is wrong, or frees are missing")]
     LiveTooLarge,
-    #[error("allocates {size_bytes} bytes at the null address: a failed call logged as done")]
+    #[error(
+        "allocates {} at the null address: a failed call logged as done",
+        counted(size_bytes, "byte")
+    )]
     NullAllocation { size_bytes: u64 },
     #[error("action {text} is none of {expected}")]
     UnknownAction { text: String, expected: &'static str },

@@ -8,6 +8,7 @@
 use std::collections::HashMap;
 
 use super::error::{Fault, Place, Problem};
+use crate::counted::{agreeing, counted};
 
 /// Longest number in text, and longest binary number, in bytes.
 const NUMBER_BYTES_MAX: usize = 1024;
@@ -143,7 +144,11 @@ impl Guard<'_> {
         }
         match self.bytes.len() - self.at {
             0 => Ok(()),
-            n => Err(malformed(&format!("{n} bytes follow the end of the pickle"))),
+            n => Err(malformed(&format!(
+                "{} {} the end of the pickle",
+                counted(n, "byte"),
+                agreeing(n, "follows", "follow")
+            ))),
         }
     }
 

@@ -1,12 +1,12 @@
 //! Opens a trace, tells its format by content, and reads it within limits.
 
-use std::fs::File;
 use std::io::{self, Cursor, Read};
 use std::path::Path;
 
 use super::error::{Fault, Problem, TraceError, quoted};
 use super::input::{Gunzip, uncarry};
 use super::{Trace, nsys, rmm_csv, torch_profiler, torch_snapshot};
+use crate::named_file;
 
 /// How much a file may cost. The defaults refuse nothing that a profiler writes.
 #[derive(Clone, Copy, Debug)]
@@ -54,9 +54,10 @@ pub fn read(path: &Path) -> Result<Trace, TraceError> {
 /// As [`read`], and where a limit is passed.
 pub fn read_with(path: &Path, limits: &Limits) -> Result<Trace, TraceError> {
     let open = || -> Result<Trace, Fault> {
-        let file = File::open(path).map_err(Problem::Io)?;
+        let (file, is_file) = named_file::open_or_pipe(path).map_err(Problem::Io)?;
         let length = file.metadata().map_err(Problem::Io)?.len();
-        read_stream(file, length, Some(path), limits)
+        // What reads a database opens it again, which a pipe does not allow.
+        read_stream(file, length, Some(path).filter(|_| is_file), limits)
     };
     open().map_err(|fault| fault.in_file(path))
 }

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use comfy_table::{CellAlignment, Table, presets};
 
 use super::summary::{Quantiles, Summary};
+use crate::counted::grouped;
 
 /// Streams and threads shown one by one; the rest are counted.
 const ROWS_MAX: usize = 16;
@@ -61,12 +62,12 @@ pub(crate) fn finish(mut table: Table) -> String {
 fn overview(summary: &Summary) -> String {
     let mut rows = vec![
         ("source", summary.source.name().to_owned()),
-        ("events", count(summary.events)),
-        ("allocations", count(summary.allocations)),
-        ("frees", count(summary.frees)),
+        ("events", grouped(summary.events)),
+        ("allocations", grouped(summary.allocations)),
+        ("frees", grouped(summary.frees)),
     ];
     if summary.syncs > 0 {
-        rows.push(("waits", count(summary.syncs)));
+        rows.push(("waits", grouped(summary.syncs)));
     }
     if let Some(duration_ns) = summary.duration_ns {
         rows.push(("duration", time(duration_ns)));
@@ -74,16 +75,16 @@ fn overview(summary: &Summary) -> String {
     if summary.sizes_known {
         let peak = summary.peak;
         rows.push(("peak live bytes", bytes(peak.bytes)));
-        rows.push(("peak live blocks", count(peak.blocks)));
-        rows.push(("distinct sizes", count(summary.distinct_sizes)));
+        rows.push(("peak live blocks", grouped(peak.blocks)));
+        rows.push(("distinct sizes", grouped(summary.distinct_sizes)));
         let live = summary.live_at_end;
         rows.push((
             "blocks never freed",
-            format!("{}, of {}", count(live.blocks), bytes(live.bytes)),
+            format!("{}, of {}", grouped(live.blocks), bytes(live.bytes)),
         ));
-        rows.push(("orphan frees", count(summary.orphan_frees)));
-        rows.push(("cross-thread frees", count(summary.cross_thread_frees)));
-        rows.push(("cross-stream frees", count(summary.cross_stream_frees)));
+        rows.push(("orphan frees", grouped(summary.orphan_frees)));
+        rows.push(("cross-thread frees", grouped(summary.cross_thread_frees)));
+        rows.push(("cross-stream frees", grouped(summary.cross_stream_frees)));
     } else {
         rows.push((
             "sizes",
@@ -112,7 +113,7 @@ fn sizes(summary: &Summary) -> String {
         let bar = (bucket.blocks * BAR_WIDTH).div_ceil(most) as usize;
         table.add_row([
             short_bytes(bucket.from_bytes),
-            count(bucket.blocks),
+            grouped(bucket.blocks),
             format!("{:.1} %", share * 100.0),
             "#".repeat(bar),
         ]);
@@ -140,7 +141,7 @@ fn lifetimes(summary: &Summary) -> Option<String> {
         let shown = [min, median, p90, p99, max].map(show);
         std::iter::once(name.to_owned()).chain(shown).collect::<Vec<_>>()
     };
-    table.add_row(row("events", events, count));
+    table.add_row(row("events", events, grouped));
     if let Some(times) = summary.lifetimes.time_ns {
         table.add_row(row("time", times, time));
     }
@@ -163,9 +164,9 @@ fn streams(summary: &Summary) -> String {
         table.add_row([
             name,
             stream.stream.device.to_string(),
-            count(stream.allocations),
-            count(stream.frees),
-            count(stream.syncs),
+            grouped(stream.allocations),
+            grouped(stream.frees),
+            grouped(stream.syncs),
             bytes(stream.allocated_bytes),
         ]);
     }
@@ -177,9 +178,9 @@ fn threads(summary: &Summary) -> String {
     for thread in summary.threads.iter().take(ROWS_MAX) {
         table.add_row([
             thread.thread.to_string(),
-            count(thread.allocations),
-            count(thread.frees),
-            count(thread.syncs),
+            grouped(thread.allocations),
+            grouped(thread.frees),
+            grouped(thread.syncs),
         ]);
     }
     finish(table) + &more(summary.threads.len())
@@ -190,19 +191,6 @@ fn more(n: usize) -> String {
         0 => String::new(),
         more => format!("\n... and {more} more"),
     }
-}
-
-/// A number with its thousands apart.
-pub(crate) fn count(n: u64) -> String {
-    let digits = n.to_string();
-    let mut grouped = String::with_capacity(digits.len() + digits.len() / 3);
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            grouped.push(',');
-        }
-        grouped.push(digit);
-    }
-    grouped
 }
 
 const UNITS: [&str; 7] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
@@ -223,7 +211,7 @@ pub(crate) fn bytes(n: u64) -> String {
     }
     let unit = (n.ilog2() / 10) as usize;
     let scaled = n as f64 / (1u64 << (10 * unit)) as f64;
-    format!("{scaled:.2} {} ({})", UNITS[unit], count(n))
+    format!("{scaled:.2} {} ({})", UNITS[unit], grouped(n))
 }
 
 /// A time with three significant digits or so.
@@ -243,10 +231,6 @@ mod tests {
 
     #[test]
     fn numbers_are_shown_as_people_read_them() {
-        assert_eq!(count(0), "0");
-        assert_eq!(count(999), "999");
-        assert_eq!(count(1_000), "1,000");
-        assert_eq!(count(26_770_123), "26,770,123");
         assert_eq!(short_bytes(1 << 16), "64KiB");
         assert_eq!(short_bytes(512), "512B");
         // 2,532,893,696 / 2^30 = 2.3589...

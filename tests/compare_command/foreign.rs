@@ -174,7 +174,7 @@ fn a_plain_run_is_a_copy_of_its_base() {
     let (_, value) = compare(&desk, "home@base", "home@new");
     let warnings = value["warnings"].to_string();
     assert!(
-        warnings.contains("1 of 1 compared benchmarks have the very same times"),
+        warnings.contains("1 of 1 compared benchmark has the very same times"),
         "{warnings}"
     );
 }
@@ -193,7 +193,7 @@ fn benchmarks_of_an_older_run_are_noticed() {
     assert!(
         value["warnings"]
             .to_string()
-            .contains("the new side: 1 benchmarks were written more than a day before"),
+            .contains("the new side: 1 benchmark was written more than a day before"),
         "{value}"
     );
 }

@@ -166,9 +166,12 @@ fn a_file_is_written_whole_or_not_at_all() {
     assert!(ran.stdout.starts_with("No regression among 4 benchmarks"), "{ran:?}");
     let written: Value = serde_json::from_slice(&fs::read(&out).expect("it is there")).expect("JSON");
     assert_eq!(written["format"], 1);
-    // A full disk, a folder that is not there, a folder in its place.
-    fs::create_dir(desk.path().join("folder")).expect("a folder");
-    for path in ["/dev/full", "nowhere/report.json", "folder", "/proc/report.json"] {
+    // A folder that is not there is made.
+    let ran = desk.poolbench(&["compare", "old", "new", "--out", "folder/new/report.txt"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(desk.path().join("folder/new/report.txt").is_file());
+    // A full disk, a folder in its place, a file in the place of its folder, a folder of the kernel's.
+    for path in ["/dev/full", "folder", "report.json/report.json", "/proc/report.json"] {
         let ran = desk.poolbench(&["compare", "old", "new", "--out", path]);
         assert!(ran.refused(3).contains("cannot write"), "{path}: {ran:?}");
     }
@@ -229,6 +232,39 @@ fn a_pipe_is_refused_and_not_waited_for() {
         println!("SKIPPED: no mkfifo");
         return;
     }
-    let ran = desk.poolbench(&["compare", "./pipe", "./pipe@x"]);
-    assert!(ran.refused(3).contains("pipe: is not a file"), "{ran:?}");
+    for arguments in [
+        &["compare", "./pipe", "./pipe@x"][..],
+        &["report", "./pipe"],
+        &["calibrate", "./pipe"],
+        &["trace", "pipe"],
+        &["replay", "pipe"],
+    ] {
+        let ran = desk.poolbench(arguments);
+        let line = ran.refused(3);
+        assert!(
+            line.contains("pipe: ") && line.contains("is not a file but a named pipe"),
+            "{ran:?}"
+        );
+    }
+    for arguments in [&["compare", "/dev/zero", "/dev/zero"][..], &["trace", "/dev/zero"]] {
+        let ran = desk.poolbench(arguments);
+        assert!(ran.refused(3).contains("is not a file but a device"), "{ran:?}");
+    }
+    // In a baseline, in a Criterion home, in a bundle, and in the place of a result.
+    sides(&desk, &suite()[..4], 4, SHARED, |_| 1.0);
+    fs::create_dir_all(desk.path().join("home/a/b/c/base")).expect("a folder");
+    fs::create_dir(desk.path().join("bundle")).expect("a folder");
+    for place in ["home/a/b/c/base/sample.json", "bundle/bundle.json"] {
+        fs::hard_link(&pipe, desk.path().join(place)).expect("another name of the pipe");
+    }
+    let ran = desk.poolbench(&["compare", "home@base", "new"]);
+    assert!(ran.refused(3).contains("is not a file but a named pipe"), "{ran:?}");
+    let ran = desk.poolbench(&["record", "--executables", "bundle"]);
+    assert!(ran.refused(3).contains("is not a file but a named pipe"), "{ran:?}");
+    let ran = desk.poolbench(&["compare", "old", "new", "--out", "pipe"]);
+    assert!(ran.refused(3).contains("cannot write pipe: nobody reads"), "{ran:?}");
+    fs::remove_file(desk.baselines().join("new/manifest.json")).expect("it is there");
+    fs::hard_link(&pipe, desk.baselines().join("new/manifest.json")).expect("another name of the pipe");
+    let ran = desk.poolbench(&["compare", "old", "new"]);
+    assert!(ran.refused(3).contains("manifest.json: is not a file"), "{ran:?}");
 }

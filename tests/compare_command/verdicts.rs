@@ -148,7 +148,7 @@ fn the_spread_between_sessions_is_learnt_from_other_baselines() {
     let (_, value) = json(&desk, &["old", "new"]);
     assert_eq!(value["options"]["session_spread"]["pairs"], 1, "{}", value["options"]);
     let text = desk.poolbench(&["compare", "old", "new"]).stdout;
-    assert!(text.contains("(from one pair of sessions in old, old-again)"), "{text}");
+    assert!(text.contains("(from 1 pair of sessions in old, old-again)"), "{text}");
     // Two sides of one driver are the question, never its answer.
     fs::remove_dir_all(desk.baselines().join("new")).expect("it is there");
     let (_, value) = json(&desk, &["old", "old-again"]);

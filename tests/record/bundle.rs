@@ -86,6 +86,19 @@ fn a_bundle_records_what_cargo_bench_would() {
     let _ = fs::remove_file(target.join("poolbench/recordings/built.lock"));
 }
 
+/// Where there is no cargo, what makes a baseline takes the executables that lie beside poolbench.
+#[test]
+fn a_bundled_poolbench_names_its_own_executables() {
+    let place = Place::with_stand_ins();
+    fs::copy(env!("CARGO_BIN_EXE_poolbench"), place.executables().join("poolbench")).expect("room");
+    let mut list = std::process::Command::new("bundle/poolbench");
+    list.arg("list").current_dir(place.path()).env_remove("CARGO_PKG_NAME");
+    let said = stdout(&succeed(&mut list));
+    let record = said.replace("/poolbench record", "/poolbench record --launches 1 --name n");
+    succeed(&mut place.paste(&record));
+    assert_eq!(place.baseline("n").launches.len(), 1);
+}
+
 #[test]
 fn only_a_whole_bundle_is_taken() {
     let place = Place::with_stand_ins();

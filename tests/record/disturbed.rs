@@ -55,7 +55,7 @@ fn repeats_end_with_their_budget_and_the_rest_is_marked() {
     );
     assert_eq!(place.starts("first").len(), 8 + 3);
     assert!(
-        stderr(&output).contains("1 stay marked as disturbed"),
+        stderr(&output).contains("1 stays marked as disturbed"),
         "{}",
         stderr(&output)
     );
@@ -67,7 +67,7 @@ fn a_machine_that_changes_ends_the_recording() {
     let last = refusal(place.record(&["--launches", "3"]).env("STAND_IN_CHANGES_AT", "2"), 3);
     assert!(
         last.contains(r#"device.driver_version: "1.0" at first, "2.0" now"#)
-            && last.contains("1 of 3 launches are kept"),
+            && last.contains("1 of 3 launches is kept"),
         "{last}"
     );
     assert!(!place.has_baselines());

@@ -35,11 +35,11 @@ fn a_failed_process_ends_the_recording_with_its_own_line_and_the_rest_is_kept() 
     assert_eq!(output.status.code(), Some(3));
     let text = stderr(&output);
     let last = text.lines().last().expect("a line");
-    assert_eq!(
-        last,
-        format!(
-            "poolbench: first: first/fast/4KiB: cuMemAllocAsync failed: CUDA_ERROR_ILLEGAL_ADDRESS (700); 2 of 4 launches are kept: go on with `poolbench record --name {NAME} --resume`"
-        )
+    assert!(
+        last.starts_with(
+            "poolbench: first: first/fast/4KiB: cuMemAllocAsync failed: CUDA_ERROR_ILLEGAL_ADDRESS (700); 2 of 4 launches are kept: go on with `"
+        ),
+        "{last}"
     );
     assert!(
         text.contains("running 1 test"),
@@ -48,12 +48,15 @@ fn a_failed_process_ends_the_recording_with_its_own_line_and_the_rest_is_kept() 
     assert!(!place.has_baselines());
     let unfinished = refusal(&mut place.record(&["--launches", "4"]), 3);
     assert!(
-        unfinished.contains("holds an unfinished recording (2 of 4 launches): go on with it with --resume, or throw it away with --replace"),
+        unfinished.contains("holds an unfinished recording (2 of 4 launches): go on with `")
+            && unfinished.ends_with("`, or throw it away with --replace"),
         "{unfinished}"
     );
+    let command = |message: &str| message.split('`').nth(1).map(str::to_owned);
+    assert_eq!(command(&unfinished), command(last));
     let kept = launches_of(&place.lines(NAME));
     assert_eq!(kept.len(), 2);
-    succeed(&mut place.record(&["--resume"]));
+    succeed(&mut place.paste(last));
     let baseline = place.baseline(NAME);
     assert_eq!(baseline.launches[..2], kept[..]);
     let sessions: BTreeSet<&str> = baseline.launches.iter().map(|launch| launch.session.as_str()).collect();
@@ -63,6 +66,21 @@ fn a_failed_process_ends_the_recording_with_its_own_line_and_the_rest_is_kept() 
         nothing.contains("holds no unfinished recording to --resume"),
         "{nothing}"
     );
+}
+
+#[test]
+fn a_process_that_hangs_is_killed_and_the_recording_goes_on() {
+    let place = Place::with_stand_ins();
+    let mut command = place.record(&["--launches", "3", "--silence-max", "10"]);
+    let last = refusal(command.env("STAND_IN_HANGS_AT", "2"), 3);
+    assert!(
+        last.starts_with("poolbench: first: printed nothing for 10s and was killed, in first/slow/4KiB; ")
+            && last.contains("1 of 3 launches is kept: go on with `"),
+        "{last}"
+    );
+    // The next start of this executable is its third.
+    succeed(place.paste(&last).env("STAND_IN_HANGS_AT", "2"));
+    assert_eq!(place.baseline(NAME).launches.len(), 3);
 }
 
 #[test]
@@ -165,6 +183,31 @@ fn a_recording_goes_on_in_another_session_after_the_machine_was_started_anew() {
     assert_eq!(baseline.launches[1].session, baseline.launches[2].session);
 }
 
+/// Launches of one session lie close in time: half an hour after the last one, another session begins.
+#[test]
+fn a_recording_goes_on_in_another_session_after_a_long_pause() {
+    for (pause_s, sessions) in [(600.0, 1), (1801.0, 2)] {
+        let place = Place::with_stand_ins();
+        refusal(place.record(&["--launches", "3"]).env("STAND_IN_FAILS_AT", "2"), 3);
+        let path = place.recording(NAME).join("launches.jsonl");
+        let text = fs::read_to_string(&path).expect("the state");
+        let (before, end) = text.split_once("\"ended_uptime_s\":").expect("when it ended");
+        let ended_s: f64 = end.trim_end_matches(['}', '\n']).parse().expect("a number");
+        fs::write(
+            &path,
+            format!("{before}\"ended_uptime_s\":{:.2}}}\n", ended_s - pause_s),
+        )
+        .expect("the state");
+        let output = succeed(&mut place.record(&["--resume"]));
+        let launches = place.baseline(NAME).launches;
+        let found: BTreeSet<&str> = launches.iter().map(|launch| launch.session.as_str()).collect();
+        assert_eq!((launches.len(), found.len()), (3, sessions));
+        assert_eq!(launches[1].session, launches[2].session);
+        let says_so = stderr(&output).contains("the last launch ended 30m");
+        assert_eq!(says_so, sessions == 2, "{}", stderr(&output));
+    }
+}
+
 #[test]
 fn a_torn_last_line_costs_one_launch_and_a_torn_middle_is_refused() {
     let place = Place::with_stand_ins();
@@ -218,17 +261,17 @@ fn ctrl_c_stops_at_once_and_says_how_to_go_on() {
         let last = text.lines().last().expect("a line");
         let kept = place.lines(NAME).len();
         assert!(kept >= 2, "{kept}");
-        assert_eq!(
-            last,
-            format!(
-                "poolbench: interrupted; {kept} of 50 launches are kept: go on with `poolbench record --name {NAME} --resume`"
-            )
+        assert!(
+            last.starts_with(&format!(
+                "poolbench: interrupted; {kept} of 50 launches are kept: go on with `"
+            )),
+            "{last}"
         );
         assert!(!place.has_baselines());
         let left = fs::read_dir(place.path().join("tmp")).expect("the folder").count();
         assert_eq!(left, 0, "the temporary folders are gone");
         let kept = launches_of(&place.lines(NAME));
-        succeed(&mut place.record(&["--resume"]));
+        succeed(&mut place.paste(last));
         let launches = place.baseline(NAME).launches;
         assert_eq!((launches.len(), &launches[..kept.len()]), (50, &kept[..]));
     }

@@ -43,7 +43,11 @@ fn a_recording_is_read_back_and_goes_on_with_another_session() {
     assert_eq!(left, 0, "no temporary folder is left");
 
     // The settings of the second session are those of the first, without being given again.
-    succeed(&mut place.record(&["--append", "--launches", "1"]));
+    let text = stdout(&output);
+    let next = text.lines().last().expect("what to do next");
+    assert!(next.starts_with("next, an hour or more from now"), "{next}");
+    let line = next.rsplit_once(": ").expect("a command").1;
+    succeed(&mut place.paste(&format!("`{line}`").replace("--launches 2", "--launches 1")));
     let both = place.baseline("host");
     assert_eq!(both.launches[..2], baseline.launches, "the first session is as it was");
     assert_eq!(both.launches.len(), 3);

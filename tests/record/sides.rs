@@ -20,7 +20,7 @@ fn two_sides_share_a_session_and_one_order_of_launches() {
         "b",
     ]));
     assert!(
-        stdout(&output).contains("next: poolbench compare host-a host-b"),
+        stdout(&output).contains("next: ") && stdout(&output).ends_with("poolbench compare host-a host-b\n"),
         "{}",
         stdout(&output)
     );
@@ -169,7 +169,8 @@ fn a_library_that_does_not_start_is_named_and_nothing_is_written() {
     assert_eq!(output.status.code(), Some(3));
     assert_eq!(stderr(&output).lines().count(), 1, "{}", stderr(&output));
     assert!(
-        stderr(&output).starts_with("poolbench: --libcuda old=/nonexistent/libcuda.so: cannot load"),
+        stderr(&output).starts_with("poolbench: --libcuda old=/nonexistent/libcuda.so: cannot load")
+            && stderr(&output).ends_with("; correct --libcuda\n"),
         "{}",
         stderr(&output)
     );

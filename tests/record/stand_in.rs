@@ -53,6 +53,10 @@ fn process() {
     if let Some(pause) = number("STAND_IN_PAUSE_MS").filter(|_| measures) {
         std::thread::sleep(std::time::Duration::from_millis(pause));
     }
+    if number("STAND_IN_HANGS_AT").is_some_and(|at| at == turn) && bench == "first" {
+        eprintln!("Benchmarking {}: Collecting 10 samples in estimated 10 ms", IDS[1]);
+        std::thread::sleep(std::time::Duration::from_secs(3600));
+    }
     if number("STAND_IN_FAILS_AT").is_some_and(|at| at == turn) && bench == "first" {
         eprintln!("poolbench: first/fast/4KiB: cuMemAllocAsync failed: CUDA_ERROR_ILLEGAL_ADDRESS (700)");
         std::process::exit(3);

@@ -63,6 +63,8 @@ impl Place {
             "POOLBENCH_HOST_MEMORY_MIB",
             "CRITERION_HOME",
             "CARGO_TARGET_DIR",
+            // Cargo started this test, and not the command as a user's would be.
+            "CARGO_PKG_NAME",
         ] {
             command.env_remove(variable);
         }
@@ -81,6 +83,23 @@ impl Place {
             .arg(&self.executables)
             .args(["--loop-time-max", "60"])
             .args(arguments);
+        command
+    }
+
+    /// The command line that a message puts between backquotes, run as it stands by a shell in this folder. The
+    /// shell has nothing of the environment that the line itself should set.
+    pub fn paste(&self, message: &str) -> Command {
+        let line = message
+            .split('`')
+            .nth(1)
+            .unwrap_or_else(|| panic!("no command in {message}"));
+        let mut command = Command::new("sh");
+        command.args(["-c", line]).current_dir(self.path());
+        command
+            .env_remove("POOLBENCH_DEVICE")
+            .env_remove("CARGO_TARGET_DIR")
+            .env("TMPDIR", self.path().join("tmp"))
+            .env("STAND_IN_LOG", self.path().join("log"));
         command
     }
 

@@ -3,8 +3,9 @@
 use super::rows::{HEADINGS, NUMBERS, Row, all_rows, changed_rows};
 use super::{Compared, SideSummary};
 use crate::baseline::{Difference, DifferenceKind};
+use crate::command_line::CommandLine;
+use crate::counted::counted;
 use crate::report::Printable;
-use crate::report::count::count;
 use std::fmt::Write as _;
 
 /// The longest comment that GitHub takes, in characters; bytes are never fewer.
@@ -17,6 +18,8 @@ const KEPT_FOR_NOTES: usize = 20_000;
 const KEPT_FOR_THE_TABLE: usize = 2_000;
 /// What ends a report that was cut.
 const KEPT_FOR_THE_END: usize = 400;
+/// What of that a command line may take.
+const COMMAND_BYTES_MAX: usize = 250;
 /// Lines of one list before the rest is counted.
 const LINES_MAX: usize = 20;
 /// The longest text of an input that is shown in a cell.
@@ -42,7 +45,7 @@ pub fn comparison_markdown(compared: &Compared) -> String {
         let limit = COMMENT_BYTES_MAX - KEPT_FOR_NOTES;
         let left = table(&mut text, &changed, limit);
         if left > 0 {
-            let _ = writeln!(text, "\n{} did not fit.", count(left, "further changed benchmark"));
+            let _ = writeln!(text, "\n{} did not fit.", counted(left, "further changed benchmark"));
         }
     }
     let limit = COMMENT_BYTES_MAX - KEPT_FOR_THE_TABLE;
@@ -51,18 +54,33 @@ pub fn comparison_markdown(compared: &Compared) -> String {
     let _ = writeln!(
         text,
         "\n<details><summary>All {}</summary>\n",
-        count(all.len(), "benchmark")
+        counted(all.len(), "benchmark")
     );
     let left = table(&mut text, &all, COMMENT_BYTES_MAX - KEPT_FOR_THE_END);
     if left > 0 {
         let _ = writeln!(
             text,
-            "\n{} left out, since a comment takes 65,536 characters: `poolbench compare --all` shows every one.",
-            count(left, "benchmark")
+            "\n{} left out, since a comment takes 65,536 characters: {} shows every one.",
+            counted(left, "benchmark"),
+            to_show_all(compared)
         );
     }
     text.push_str("\n</details>\n");
     text
+}
+
+/// The command that cuts nothing. Sides whose names are too long for the end of a comment are not named.
+fn to_show_all(compared: &Compared) -> String {
+    let compare = |base: &str, new: &str| {
+        let line = CommandLine::through_cargo("compare").flag("--all");
+        code(&line.operand(base).operand(new).to_string())
+    };
+    let named = compare(&compared.base.name, &compared.new.name);
+    if named.len() <= COMMAND_BYTES_MAX {
+        named
+    } else {
+        compare("BASE", "NEW")
+    }
 }
 
 fn side_line(side: &SideSummary) -> String {

@@ -18,6 +18,7 @@ use crate::baseline::{
     Difference, DifferenceKind, Input, InputKind, KnownSpread, LeftOut, Settings, environment_differences,
     settings_differences,
 };
+use crate::counted::counted;
 use crate::environment::Environment;
 use crate::observation::Observation;
 use crate::stats::{BenchmarkId, Comparison, Effect, Options, SessionId, Side, Verdict, compare, in_process_effect};
@@ -160,7 +161,7 @@ pub enum Incomparable {
         is_host_against_gpu: bool,
     },
     /// No benchmark was measured on both sides.
-    #[error("{base} and {new} have no measured benchmark in common: {in_base} ids in the base, {in_new} in the new side{}", example.as_ref().map(|(base, new)| format!(", as {base:?} and {new:?}")).unwrap_or_default())]
+    #[error("{base} and {new} have no measured benchmark in common: {} in the base, {in_new} in the new side{}", counted(in_base, "id"), example.as_ref().map(|(base, new)| format!(", as {base:?} and {new:?}")).unwrap_or_default())]
     NothingInCommon {
         /// The base's name.
         base: String,

@@ -1,6 +1,7 @@
 //! Doubts about the inputs of a comparison, as data.
 
 use crate::baseline::{Difference, DifferenceKind, Input, InputKind};
+use crate::counted::{agreeing, counted};
 use crate::report::Printable;
 use crate::stats::Comparison;
 use std::fmt;
@@ -150,8 +151,10 @@ impl fmt::Display for Note {
             ),
             Note::IdenticalTimes { benchmarks, compared } => write!(
                 f,
-                "{benchmarks} of {compared} compared benchmarks have the very same times on both sides: \
-                 there one side is a copy of the other"
+                "{benchmarks} of {} {} the very same times on both sides: \
+                 there one side is a copy of the other",
+                counted(compared, "compared benchmark"),
+                agreeing(*benchmarks, "has", "have")
             ),
             Note::Mismatch(difference) => write!(
                 f,
@@ -171,10 +174,16 @@ impl fmt::Display for Note {
             ),
             Note::Stale { side, benchmarks } => write!(
                 f,
-                "{side}: {benchmarks} benchmarks were written more than a day before the newest, and may be \
-                 leftovers of another run"
+                "{side}: {} {} written more than a day before the newest, and may be left over from another run",
+                counted(benchmarks, "benchmark"),
+                agreeing(*benchmarks, "was", "were")
             ),
-            Note::LeftOut { side, count } => write!(f, "{side}: {count} entries could not be used and are left out"),
+            Note::LeftOut { side, count } => write!(
+                f,
+                "{side}: {} could not be used and {} left out",
+                counted(count, "entry"),
+                agreeing(*count, "is", "are")
+            ),
         }
     }
 }

@@ -4,8 +4,8 @@ use super::Compared;
 use super::rows::{HEADINGS, NUMBERS, Row, all_rows, changed_rows};
 use super::words::verdict_reason;
 use crate::baseline::{Difference, DifferenceKind};
+use crate::counted::counted;
 use crate::report::Printable;
-use crate::report::count::count;
 use crate::stats::Verdict;
 use comfy_table::{CellAlignment, Table, presets};
 
@@ -34,7 +34,7 @@ pub fn comparison_text(compared: &Compared, all: bool) -> String {
     if others > 0 {
         sections.push(format!(
             "{} not shown: --all shows every one",
-            count(others, "other benchmark")
+            counted(others, "other benchmark")
         ));
     }
     sections.extend(section("notes", compared.doubt_lines()));

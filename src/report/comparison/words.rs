@@ -2,7 +2,9 @@
 
 use super::{Compared, Conclusion, Note, SideSummary};
 use crate::baseline::KnownSpread;
-use crate::report::count::count;
+use crate::command_line::CommandLine;
+use crate::counted::counted;
+use crate::report::commands::with_another_session;
 use crate::report::{OneLine, Printable};
 use crate::stats::{
     CommonShift, Correction, Direction, Effect, Finding, Inconclusive, Options, Renaming, SessionSpread, SkipReason,
@@ -29,7 +31,7 @@ pub fn verdict_name(verdict: &Verdict) -> &'static str {
 pub fn verdict_reason(verdict: &Verdict) -> Option<String> {
     match verdict {
         Verdict::Suspected { sessions_needed } => Some(match sessions_needed {
-            Some(sessions) => format!("{sessions} sessions a side would settle it"),
+            Some(sessions) => format!("{} a side would settle it", counted(sessions, "session")),
             None => String::from("more than 20 sessions a side would be needed"),
         }),
         Verdict::Inconclusive(reason) => Some(String::from(match reason {
@@ -71,7 +73,7 @@ impl Compared {
     pub fn headline(&self) -> String {
         let summary = self.comparison.summary;
         let compared = self.compared();
-        let of = format!("of {}", count(compared, "benchmark"));
+        let of = format!("of {}", counted(compared, "benchmark"));
         let mut parts = Vec::new();
         if summary.regressed > 0 {
             parts.push(format!("{} {of} regressed", summary.regressed));
@@ -104,14 +106,14 @@ impl Compared {
                 format!("No verdict: {}", self.why_no_verdict(compared))
             }
             Conclusion::NoRegression if parts.is_empty() => {
-                format!("No regression among {}", count(compared, "benchmark"))
+                format!("No regression among {}", counted(compared, "benchmark"))
             }
-            Conclusion::NoRegression => format!("No regression among {}: {found}", count(compared, "benchmark")),
+            Conclusion::NoRegression => format!("No regression among {}: {found}", counted(compared, "benchmark")),
         };
         let few = self.comparison.warnings.iter().find_map(|warning| match warning {
             Warning::FewLaunches { launches, needed } if self.has_verdicts() => Some(format!(
                 "; {} a side cannot show a single change, {needed} can",
-                count(*launches, "launch")
+                counted(*launches, "launch")
             )),
             _ => None,
         });
@@ -122,14 +124,14 @@ impl Compared {
         if !self.in_process.is_empty() {
             return format!(
                 "one launch a side of {}; ratios and intervals hold inside the two processes only",
-                count(compared, "benchmark")
+                counted(compared, "benchmark")
             );
         }
         format!(
             "{} against {} of {} are too few: four a side give an interval",
-            count(self.base.launches, "launch"),
-            count(self.new.launches, "launch"),
-            count(compared, "benchmark")
+            counted(self.base.launches, "launch"),
+            counted(self.new.launches, "launch"),
+            counted(compared, "benchmark")
         )
     }
 
@@ -178,7 +180,7 @@ impl Compared {
                 .warnings
                 .iter()
                 .any(|warning| matches!(warning, Warning::OneSession { .. }));
-        let spread = uses_spread.then(|| spread_line(self.request.known_spread.as_ref()));
+        let spread = uses_spread.then(|| spread_line(self.request.known_spread.as_ref(), &self.base.name));
         notes.chain(warnings).chain(singles).chain(spread).collect()
     }
 }
@@ -198,11 +200,11 @@ impl SideSummary {
             }
             None => parts.push(self.kind.to_string()),
         }
-        parts.push(count(self.benchmarks, "benchmark"));
+        parts.push(counted(self.benchmarks, "benchmark"));
         parts.push(format!(
             "{} in {}",
-            count(self.launches, "launch"),
-            count(self.sessions, "session")
+            counted(self.launches, "launch"),
+            counted(self.sessions, "session")
         ));
         if let Some(created) = &self.created {
             parts.push(Printable(created).to_string());
@@ -216,7 +218,7 @@ fn about_single(warnings: &[Warning]) -> Vec<String> {
     let line = |what: &str, ids: Vec<String>| match ids.len() {
         0 => None,
         1 => Some(format!("{}: {what}", ids[0])),
-        others => Some(format!("{}, and {}: {what}", ids[0], count(others - 1, "other"))),
+        others => Some(format!("{}, and {}: {what}", ids[0], counted(others - 1, "other"))),
     };
     let ids = |of: fn(&Warning) -> Option<&crate::stats::BenchmarkId>| {
         let ids = warnings.iter().filter_map(of);
@@ -261,8 +263,8 @@ fn common_shift_line(shift: &CommonShift, options: &Options) -> String {
         .map(|probe| format!("; the host-speed probe moved by {}", change(probe.ratio)))
         .unwrap_or_default();
     format!(
-        "the {} host-bound benchmarks moved by {} in the middle: {standing}; {correction}{probe}",
-        shift.benchmarks,
+        "the {} moved by {} in the middle: {standing}; {correction}{probe}",
+        counted(shift.benchmarks, "host-bound benchmark"),
         change_with_interval(&shift.effect)
     )
 }
@@ -276,7 +278,7 @@ fn finding_line(finding: &Finding) -> String {
         "{}: {} of {} are {direction}, {} in the middle",
         Printable(&finding.label.to_string()),
         finding.benchmarks.len(),
-        count(finding.compared, "benchmark"),
+        counted(finding.compared, "benchmark"),
         change(finding.ratio)
     )
 }
@@ -286,11 +288,11 @@ fn renaming_line(renaming: &Renaming) -> String {
         "{} seems to be called {} now ({})",
         Printable(&renaming.from.to_string()),
         Printable(&renaming.to.label),
-        count(renaming.benchmarks, "benchmark")
+        counted(renaming.benchmarks, "benchmark")
     )
 }
 
-fn spread_line(known: Option<&KnownSpread>) -> String {
+fn spread_line(known: Option<&KnownSpread>, base: &str) -> String {
     let spreads = |spread: &SessionSpread| {
         let host_bound = spread.host_bound.map_or_else(|| String::from("unknown"), share);
         format!(
@@ -301,19 +303,15 @@ fn spread_line(known: Option<&KnownSpread>) -> String {
     };
     match known {
         Some(known) => format!(
-            "spread between sessions of this machine: {} (from {} in {})",
+            "spread between sessions of this machine: {} (from {} of sessions in {})",
             spreads(&known.spread),
-            if known.pairs == 1 {
-                String::from("one pair of sessions")
-            } else {
-                format!("{} pairs of sessions", known.pairs)
-            },
+            counted(known.pairs, "pair"),
             known.baselines.join(", ")
         ),
         None => format!(
-            "spread between sessions, assumed: {}; a second session of one driver measures it \
-             (`poolbench record --append`)",
-            spreads(&SessionSpread::default())
+            "spread between sessions, assumed: {}; a second session of one driver measures it (`{}`)",
+            spreads(&SessionSpread::default()),
+            with_another_session(CommandLine::through_cargo("record"), base)
         ),
     }
 }

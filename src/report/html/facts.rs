@@ -3,8 +3,8 @@
 use super::format::foreign;
 use super::view::{SideView, View};
 use crate::baseline::{DifferenceKind, Settings};
+use crate::counted::counted;
 use crate::environment::Environment;
-use crate::report::count::count;
 use maud::{Markup, html};
 use std::collections::BTreeMap;
 
@@ -52,7 +52,7 @@ pub(super) fn section(view: &View) -> Markup {
     html! {
         h2 #measured { "What was measured" }
         @if let Some(differing) = differing {
-            p.note { (count(differing, "difference")) ", marked " b { "≠" } "; what is judged is marked as the treatment." }
+            p.note { (counted(differing, "difference")) ", marked " b { "≠" } "; what is judged is marked as the treatment." }
         }
         div.scroll tabindex="0" role="region" aria-label="What was measured" {
             table.facts {
@@ -96,7 +96,7 @@ fn facts(side: &SideView) -> Facts {
             Some(format!(
                 "{} in {}",
                 summary.launches,
-                count(summary.sessions, "session")
+                counted(summary.sessions, "session")
             )),
         ),
         ("benchmarks", Some(summary.benchmarks.to_string())),

@@ -3,6 +3,7 @@
 use super::super::timings::Timing;
 use super::format::{microseconds, px, undefined};
 use super::scale::Scale;
+use crate::counted::counted;
 use maud::{Markup, html};
 
 const WIDTH: f64 = 136.0;
@@ -52,9 +53,9 @@ fn described(side: &Timing) -> String {
     let (low, high) = times.fold((f64::INFINITY, 0.0_f64), |(low, high), time| {
         (low.min(time), high.max(time))
     });
-    let launches = side.launches.len();
     format!(
-        "{launches} launches, {} to {} µs",
+        "{}, {} to {} µs",
+        counted(side.launches.len(), "launch"),
         microseconds(low),
         microseconds(high)
     )

@@ -2,7 +2,7 @@
 
 use super::format::{percent, plain};
 use super::view::View;
-use crate::report::count::count;
+use crate::counted::counted;
 use crate::stats::{Calibration, Options, Proportion};
 use maud::{Markup, html};
 
@@ -31,8 +31,8 @@ pub(super) fn section(view: &View) -> Markup {
 
 fn measured(view: &View) -> String {
     let side = |side: &super::view::SideView| {
-        let launches = count(side.summary.launches, "launch");
-        format!("{launches} in {}", count(side.summary.sessions, "session"))
+        let launches = counted(side.summary.launches, "launch");
+        format!("{launches} in {}", counted(side.summary.sessions, "session"))
     };
     let base = side(&view.base);
     let launches = match &view.new {
@@ -61,8 +61,12 @@ fn calibrated(calibration: Option<&Calibration>) -> String {
     };
     let splits = calibration.alarming;
     format!(
-        "On this machine's own noise, the base's launches split in two at random {} times, the procedure called {} of {} unchanged benchmarks changed ({alarms}), and {} of {} splits had any such false alarm.",
-        splits.trials, calibration.alarms.hits, calibration.alarms.trials, splits.hits, splits.trials
+        "On this machine's own noise, the base's launches split in two at random {}, the procedure called {} of {} changed ({alarms}), and {} of {} had any such false alarm.",
+        counted(splits.trials, "time"),
+        calibration.alarms.hits,
+        counted(calibration.alarms.trials, "unchanged benchmark"),
+        splits.hits,
+        counted(splits.trials, "split")
     )
 }
 

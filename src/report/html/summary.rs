@@ -2,8 +2,8 @@
 
 use super::format::{change, foreign, ratio};
 use super::view::View;
+use crate::counted::counted;
 use crate::report::Compared;
-use crate::report::count::count;
 use crate::stats::{CommonShift, Correction, Direction, Finding};
 use maud::{Markup, html};
 
@@ -30,7 +30,7 @@ fn cost_headline(view: &View) -> String {
         .filter_map(part)
         .collect();
     if parts.is_empty() {
-        return format!("{} measured", count(timings.len(), "benchmark"));
+        return format!("{} measured", counted(timings.len(), "benchmark"));
     }
     format!(
         "What allocating costs at most, against a loop that does not: {}",
@@ -78,7 +78,7 @@ pub(super) fn findings(view: &View) -> Markup {
                 @if let Some(shift) = comparison.common_shift.filter(|shift| shift.declared) { (common_shift(&shift)) }
                 @for found in &comparison.findings { (finding(found)) }
                 @for renaming in &comparison.renamings {
-                    li { "Probably renamed: " (foreign(&renaming.from.to_string())) " is now " (foreign(&renaming.to.label)) " (" (count(renaming.benchmarks, "benchmark")) ")" }
+                    li { "Probably renamed: " (foreign(&renaming.from.to_string())) " is now " (foreign(&renaming.to.label)) " (" (counted(renaming.benchmarks, "benchmark")) ")" }
                 }
             } }
         }
@@ -108,7 +108,7 @@ fn common_shift(shift: &CommonShift) -> Markup {
     };
     html! {
         li.finding {
-            "Common shift: the " (shift.benchmarks) " host-bound benchmarks, in the middle, moved by "
+            "Common shift: the " (counted(shift.benchmarks, "host-bound benchmark")) ", in the middle, moved by "
             span class=(class) { (change(shift.effect.ratio)) } (interval.unwrap_or_default()) ". "
             span.quiet { (treated) " " (standing)
                 @if let Some(probe) = shift.probe_shift { " The host-speed probe moved by " (change(probe.ratio)) "." }
@@ -125,7 +125,7 @@ fn finding(finding: &Finding) -> Markup {
     html! {
         li.finding {
             (foreign(&finding.label.to_string())) ": " span class=(class) { (sign) " " (word) ", median " (change(finding.ratio)) }
-            " (" (finding.benchmarks.len()) " of its " (finding.compared) " compared benchmarks moved)"
+            " (" (finding.benchmarks.len()) " of its " (counted(finding.compared, "compared benchmark")) " moved)"
         }
     }
 }
