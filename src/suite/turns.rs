@@ -52,6 +52,15 @@ impl Division {
     }
 }
 
+/// What a sample took in all.
+#[derive(Clone, Copy, Debug, Default)]
+struct Cost {
+    /// With the probes.
+    whole: Duration,
+    /// As Criterion sees it, what is not timed included.
+    run: Duration,
+}
+
 /// A case between its first turn and its last.
 struct Entry<'scope, 'case> {
     index: usize,
@@ -188,14 +197,14 @@ impl Suite {
     fn first_turn(&mut self, entry: &mut Entry<'_, '_>) -> Result<(), SuiteError> {
         let division = self.recorder().division(entry.id);
         let turn = |suite: &mut Suite, entry: &mut Entry<'_, '_>, workload: &mut dyn Workload, prepared: Duration| {
-            let mut warm = Duration::ZERO;
-            let mut call = Duration::ZERO;
+            let (mut warm, mut sample) = (Duration::ZERO, Cost::default());
             while entry.waits && warm <= division.warm_up {
-                call = suite.sample(entry, workload)?;
-                warm += call;
+                sample = suite.sample(entry, workload)?;
+                warm += sample.run;
             }
             // To check and close a case takes about as long as to prepare it.
-            entry.samples_per_turn = division.samples_per_turn(prepared * 2 + call, call);
+            let turn = prepared * 2 + sample.run;
+            entry.samples_per_turn = division.samples_per_turn(turn, sample.whole);
             entry.samples_left = division.samples;
             suite.samples(entry, workload)
         };
@@ -248,19 +257,25 @@ impl Suite {
         Ok(())
     }
 
-    /// Takes one sample and returns what it cost, the probes included.
-    fn sample(&mut self, entry: &mut Entry<'_, '_>, workload: &mut dyn Workload) -> Result<Duration, Failure> {
+    /// Takes one sample.
+    fn sample(&mut self, entry: &mut Entry<'_, '_>, workload: &mut dyn Workload) -> Result<Cost, Failure> {
         let start = Instant::now();
-        let recorder = self.recorder();
-        let readings = &mut entry.readings;
+        // Outside Criterion's clock, by which it decides on the iterations of a sample.
+        let before = self.recorder().read_probe();
+        let mut run = Duration::ZERO;
         entry.waits = entry.sampler.take(|iterations| {
-            let before = recorder.read_probe();
+            let start = Instant::now();
             let elapsed = measure::run(workload, iterations)?;
-            let after = recorder.read_probe();
-            readings.extend(before.zip(after).map(|(before, after)| before.mean(after)));
+            run = start.elapsed();
             Ok::<_, Failure>(elapsed)
         })?;
-        Ok(start.elapsed())
+        let after = self.recorder().read_probe();
+        let reading = before.zip(after).map(|(before, after)| before.mean(after));
+        entry.readings.extend(reading);
+        Ok(Cost {
+            whole: start.elapsed(),
+            run,
+        })
     }
 
     /// Keeps a case whose samples are all taken.

@@ -200,6 +200,10 @@ fn settings_facts(facts: &mut Facts, settings: Option<&Settings>) {
             "samples a launch",
             settings.map(|settings| settings.sample_size.to_string()),
         ),
+        (
+            "turns a benchmark",
+            settings.map(|settings| settings.turns.max(1).to_string()),
+        ),
         ("filter", settings.map(|settings| or_none(settings.filter.clone()))),
         (
             "pinned processor",
