@@ -67,19 +67,32 @@ void uninitialised_from_pool() {
     CHECK(cudaFree(to));
 }
 
-// Used in one stream after its free in another, without an order between them.
-void unordered_free() {
-    float* to = set_buffer();
-    float* from = nullptr;
+// In both, the calls come in the right order, so that memcheck knows the memory at the kernel's launch and only the
+// order of the streams is amiss.
+void use_before_alloc() {
+    float *from = set_buffer(), *to = nullptr;
     cudaStream_t a, b;
     CHECK(cudaStreamCreateWithFlags(&a, cudaStreamNonBlocking));
     CHECK(cudaStreamCreateWithFlags(&b, cudaStreamNonBlocking));
-    CHECK(cudaMallocAsync(&from, kBytes, a));
-    CHECK(cudaMemsetAsync(from, 0, kBytes, a));
-    CHECK(cudaStreamSynchronize(a));
-    CHECK(cudaFreeAsync(from, a));
+    CHECK(cudaMallocAsync(&to, kBytes, a));
     copy<<<4, 256, 0, b>>>(to, from, kLength);
     cudaDeviceSynchronize();
+    CHECK(cudaFreeAsync(to, a));
+    CHECK(cudaStreamSynchronize(a));
+    CHECK(cudaFree(from));
+}
+
+void use_after_free() {
+    float *from = set_buffer(), *to = nullptr;
+    cudaStream_t a, b;
+    CHECK(cudaStreamCreateWithFlags(&a, cudaStreamNonBlocking));
+    CHECK(cudaStreamCreateWithFlags(&b, cudaStreamNonBlocking));
+    CHECK(cudaMallocAsync(&to, kBytes, a));
+    CHECK(cudaStreamSynchronize(a));
+    copy<<<4, 256, 0, b>>>(to, from, kLength);
+    CHECK(cudaFreeAsync(to, a));
+    cudaDeviceSynchronize();
+    CHECK(cudaFree(from));
 }
 
 struct Fault {
@@ -92,7 +105,8 @@ constexpr Fault kFaults[] = {{"out_of_bounds", out_of_bounds},
                              {"race", race},
                              {"uninitialised", uninitialised},
                              {"uninitialised_from_pool", uninitialised_from_pool},
-                             {"unordered_free", unordered_free}};
+                             {"use_before_alloc", use_before_alloc},
+                             {"use_after_free", use_after_free}};
 
 }  // namespace
 
