@@ -142,9 +142,11 @@ pub enum Preparation {
 ///
 /// As [`prepare`].
 pub fn prepare_as(case: &dyn Case, device: &Device, preparation: Preparation) -> Result<Box<dyn Workload>, Failure> {
-    let loop_bytes = case.loop_bytes();
-    if device.is_host() && loop_bytes > HOST_LOOP_SIZE_MAX.as_bytes() as u64 {
-        return Err(Failure::TooSlowOnHost { loop_bytes });
+    if device.is_host() {
+        let loop_bytes = case.loop_bytes();
+        if loop_bytes > HOST_LOOP_SIZE_MAX.as_bytes() as u64 {
+            return Err(Failure::TooSlowOnHost { loop_bytes });
+        }
     }
     let mut workload = case.prepare(device)?;
     let proven = match preparation {

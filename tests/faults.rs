@@ -5,6 +5,7 @@
 
 mod common;
 
+use poolbench::baseline::RecordRequest;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -14,7 +15,12 @@ fn run(fault: &str, filter: &str, target: &TempDir) -> Output {
     run_bench("scratch_loop", fault, filter, target)
 }
 
-fn run_bench(bench: &str, fault: &str, filter: &str, target: &TempDir) -> Output {
+fn run_bench(executable: &str, fault: &str, filter: &str, target: &TempDir) -> Output {
+    let mut command = bench(executable, fault, filter, target);
+    command.output().expect("the bench starts")
+}
+
+fn bench(bench: &str, fault: &str, filter: &str, target: &TempDir) -> Command {
     let mut command = Command::new(common::bench_executable(bench));
     command.args([
         "--bench",
@@ -31,7 +37,7 @@ fn run_bench(bench: &str, fault: &str, filter: &str, target: &TempDir) -> Output
         .env("CARGO_TARGET_DIR", target.path())
         .env("POOLBENCH_DEVICE", "host")
         .env("POOLBENCH_FAULT", fault);
-    command.output().expect("the bench starts")
+    command
 }
 
 fn own_lines(output: &Output) -> Vec<String> {
@@ -166,6 +172,50 @@ fn every_bench_ends_with_one_line_and_no_number_of_the_case_that_failed() {
         assert!(lines[1].contains(&said), "{fault}: {lines:?}");
         let left = numbers(&target.path().join("poolbench/host/criterion"));
         assert!(left.is_empty(), "{fault}: {left:?}");
+    }
+}
+
+/// Under `poolbench record` cases take turns, and what fails in any of them ends the process.
+#[test]
+fn a_recorded_run_that_fails_in_any_turn_leaves_no_record() {
+    let faults = [
+        "cuStreamCreate#1=error:2",
+        "cuStreamCreate#7=error:2",
+        "cuLaunchKernel#900=lost:700",
+        "cuLaunchKernel#2500=error:700",
+        "cuMemFree_v2#31=error:1",
+        "cuStreamDestroy_v2#12=late:803",
+    ];
+    for fault in faults {
+        let target = tempfile::tempdir().expect("a temporary folder");
+        let request = RecordRequest {
+            output: target.path().join("record.json"),
+            only: Some(
+                ["scratch_loop/hoisted/4KiB", "scratch_loop/arena/4KiB"]
+                    .map(String::from)
+                    .into(),
+            ),
+            turns: 10,
+            sample_size: 10,
+            warm_up_time_s: 0.01,
+            ..RecordRequest::default()
+        };
+        let path = target.path().join("request.json");
+        std::fs::write(&path, serde_json::to_vec(&request).expect("JSON")).expect("it is written");
+        let output = bench("scratch_loop", fault, "4KiB", &target)
+            .env(RecordRequest::VARIABLE, path)
+            .args(["--sample-size", "10"])
+            .output()
+            .expect("the bench starts");
+        assert_eq!(output.status.code(), Some(3), "{fault}: {:?}", own_lines(&output));
+        let lines = own_lines(&output);
+        assert_eq!(lines.len(), 2, "{fault}: {lines:?}");
+        let function = fault.split('#').next().expect("a function");
+        assert!(
+            lines[1].contains(&format!("/4KiB: {function} failed: ")),
+            "{fault}: {lines:?}"
+        );
+        assert!(!request.output.exists(), "{fault}");
     }
 }
 

@@ -35,20 +35,24 @@ pub(super) struct Division {
 }
 
 /// What a turn may cost beside its samples however short they are.
-const TURN_FREE: Duration = Duration::from_millis(2);
+const TURN_FREE: Duration = Duration::from_millis(3);
 
 impl Division {
+    /// Samples of a turn where the user's limit alone decides.
+    fn least(&self) -> u64 {
+        self.samples.div_ceil(u64::from(self.turns_max.max(1))).max(1)
+    }
+
     /// Samples of a turn, from what a turn costs beside them and what each takes: as few as allowed while the
     /// turn costs no more than its samples take.
-    fn samples_per_turn(&self, turn: Duration, sample: Duration) -> u64 {
-        let least = self.samples.div_ceil(u64::from(self.turns_max.max(1))).max(1);
-        let worth = if turn <= TURN_FREE {
+    fn samples_per_turn(&self, beside: Duration, sample: Duration) -> u64 {
+        let worth = if beside <= TURN_FREE {
             1
         } else {
             let sample_ns = sample.as_nanos().max(1);
-            u64::try_from(turn.as_nanos().div_ceil(sample_ns)).unwrap_or(u64::MAX)
+            u64::try_from(beside.as_nanos().div_ceil(sample_ns)).unwrap_or(u64::MAX)
         };
-        worth.clamp(least, self.samples.max(least))
+        worth.clamp(self.least(), self.samples.max(self.least()))
     }
 }
 
@@ -193,56 +197,62 @@ impl Suite {
         self.finish(case, workload).map(drop)
     }
 
-    /// Criterion's warm-up, and the first samples.
+    /// Criterion's warm-up, and as few samples as may be: only then is it known what a turn costs.
     fn first_turn(&mut self, entry: &mut Entry<'_, '_>) -> Result<(), SuiteError> {
         let division = self.recorder().division(entry.id);
-        let turn = |suite: &mut Suite, entry: &mut Entry<'_, '_>, workload: &mut dyn Workload, prepared: Duration| {
-            let (mut warm, mut sample) = (Duration::ZERO, Cost::default());
+        entry.samples_left = division.samples;
+        entry.samples_per_turn = division.least();
+        let (mut sample, mut sampled) = (Cost::default(), Duration::ZERO);
+        let turn = self.turn(entry, |suite, entry, workload| {
+            let start = Instant::now();
+            let mut warm = Duration::ZERO;
             while entry.waits && warm <= division.warm_up {
-                sample = suite.sample(entry, workload)?;
-                warm += sample.run;
+                warm += suite.sample(entry, workload)?.run;
             }
-            // To check and close a case takes about as long as to prepare it.
-            let turn = prepared * 2 + sample.run;
-            entry.samples_per_turn = division.samples_per_turn(turn, sample.whole);
-            entry.samples_left = division.samples;
-            suite.samples(entry, workload)
-        };
-        self.turn(entry, turn)
+            sample = suite.samples(entry, workload)?;
+            sampled = start.elapsed();
+            Ok(())
+        })?;
+        // Later turns begin with a loop that nobody measures.
+        let beside = turn.saturating_sub(sampled) + sample.run;
+        entry.samples_per_turn = division.samples_per_turn(beside, sample.whole);
+        Ok(())
     }
 
     fn later_turn(&mut self, entry: &mut Entry<'_, '_>) -> Result<(), SuiteError> {
-        self.turn(entry, |suite, entry, workload, _| {
+        let turn = self.turn(entry, |suite, entry, workload| {
             let loop_iterations = workload.iterations_per_loop();
             measure::run(workload, loop_iterations)?;
-            suite.samples(entry, workload)
-        })
+            suite.samples(entry, workload).map(drop)
+        });
+        turn.map(drop)
     }
 
-    /// Takes the samples of one turn.
-    fn samples(&mut self, entry: &mut Entry<'_, '_>, workload: &mut dyn Workload) -> Result<(), Failure> {
+    /// Takes the samples of one turn, and returns what the last cost.
+    fn samples(&mut self, entry: &mut Entry<'_, '_>, workload: &mut dyn Workload) -> Result<Cost, Failure> {
+        let mut cost = Cost::default();
         for _ in 0..entry.samples_per_turn {
             if !entry.waits {
                 break;
             }
-            self.sample(entry, workload)?;
+            cost = self.sample(entry, workload)?;
             entry.samples_left = entry.samples_left.saturating_sub(1);
         }
-        Ok(())
+        Ok(cost)
     }
 
-    /// Prepares a case, has its samples taken, and checks and closes it.
+    /// Prepares a case, has its samples taken, and checks and closes it. Returns how long that took.
     fn turn(
         &mut self,
         entry: &mut Entry<'_, '_>,
-        samples: impl FnOnce(&mut Suite, &mut Entry<'_, '_>, &mut dyn Workload, Duration) -> Result<(), Failure>,
-    ) -> Result<(), SuiteError> {
+        samples: impl FnOnce(&mut Suite, &mut Entry<'_, '_>, &mut dyn Workload) -> Result<(), Failure>,
+    ) -> Result<Duration, SuiteError> {
+        let start = Instant::now();
         crate::cuda::forget_failures();
         let device = self.opened_device();
-        let start = Instant::now();
         let taken = match measure::prepare_as(entry.case, &device, Preparation::Proven) {
             Err(failure) => Err(failure),
-            Ok(mut workload) => match samples(self, entry, workload.as_mut(), start.elapsed()) {
+            Ok(mut workload) => match samples(self, entry, workload.as_mut()) {
                 Ok(()) => self.finish(entry.case, workload),
                 Err(failure) => {
                     // The first failure is the one to report.
@@ -252,9 +262,10 @@ impl Suite {
             },
         };
         entry.observation = taken.map_err(|failure| self.fail(entry.id, failure, entry.started))?;
+        let took = start.elapsed();
         let disturbance = self.recorder().disturbance();
         entry.disturbance.extend(disturbance);
-        Ok(())
+        Ok(took)
     }
 
     /// Takes one sample.
@@ -331,8 +342,8 @@ mod tests {
     #[test]
     fn a_turn_costs_no_more_than_its_samples_or_next_to_nothing() {
         let ms = Duration::from_millis;
-        // Preparing is free up to 2 ms.
-        assert_eq!(TEN.samples_per_turn(ms(2), ms(1)), 1);
+        // Up to 3 ms are free.
+        assert_eq!(TEN.samples_per_turn(ms(3), ms(1)), 1);
         // 15 ms are worth two samples of 13 ms, 140 ms all ten of 5 ms.
         assert_eq!(TEN.samples_per_turn(ms(15), ms(13)), 2);
         assert_eq!(TEN.samples_per_turn(ms(140), ms(5)), 10);
