@@ -80,9 +80,7 @@ std::vector<size_t> drawn_lengths(size_t max_bytes) {
 class Loop {
 public:
     Loop(Strategy strategy, size_t max_bytes, std::vector<size_t> lengths)
-        : strategy_(strategy),
-          max_length_(*std::max_element(lengths.begin(), lengths.end())),
-          lengths_(std::move(lengths)) {
+        : strategy_(strategy), max_length_(max_bytes / sizeof(float)), lengths_(std::move(lengths)) {
         if (strategy == Strategy::owned_pool) {
             cudaMemPoolProps properties = {};
             properties.allocType = cudaMemAllocationTypePinned;
@@ -94,18 +92,15 @@ public:
         uint64_t threshold = UINT64_MAX;
         CHECK(cudaMemPoolSetAttribute(pool_, cudaMemPoolAttrReleaseThreshold, &threshold));
         CHECK(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
-        // As long as the longest iteration, as in poolbench, not as max_bytes: plain allocations appear to share
-        // blocks of 2 MiB. Two of 1 MiB fill one, and sync then took twice poolbench's time at variable_size/sync/1MiB.
-        const size_t longest_bytes = max_length_ * sizeof(float);
-        CHECK(cudaMalloc(&input_, longest_bytes));
-        CHECK(cudaMalloc(&output_, longest_bytes));
+        CHECK(cudaMalloc(&input_, max_bytes));
+        CHECK(cudaMalloc(&output_, max_bytes));
         if (strategy == Strategy::hoisted) CHECK(cudaMalloc(&hoisted_, max_bytes));
         uint32_t state = 12345;
         for (size_t i = 0; i < max_length_; ++i) {
             state = state * 1664525u + 1013904223u;
             host_input_.push_back(static_cast<float>(1 + (state >> 29)));
         }
-        CHECK(cudaMemcpy(input_, host_input_.data(), longest_bytes, cudaMemcpyHostToDevice));
+        CHECK(cudaMemcpy(input_, host_input_.data(), max_bytes, cudaMemcpyHostToDevice));
     }
 
     ~Loop() {
@@ -211,7 +206,6 @@ private:
     }
 
     Strategy strategy_;
-    // Before lengths_, which takes what this is read from.
     size_t max_length_;
     std::vector<size_t> lengths_;
     std::vector<float> host_input_;

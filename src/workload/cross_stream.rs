@@ -108,7 +108,10 @@ impl Case for CrossStream {
         Ok(Box::new(Prepared {
             kernels: Kernels::shared()?,
             pool,
-            lanes: [Lane::new(&lengths)?, Lane::new(&lengths)?],
+            lanes: [
+                Lane::new(self.size.elements(), &lengths)?,
+                Lane::new(self.size.elements(), &lengths)?,
+            ],
             events: if self.with_event {
                 Some([Event::new()?, Event::new()?])
             } else {

@@ -12,10 +12,10 @@ pub(super) struct Lane {
 }
 
 impl Lane {
-    /// A new stream, for a loop whose iterations use these numbers of elements.
-    pub(super) fn new(lengths: &[usize]) -> Result<Lane, Failure> {
+    /// A new stream, for a loop whose iterations use these numbers of so many elements.
+    pub(super) fn new(elements: usize, lengths: &[usize]) -> Result<Lane, Failure> {
         let stream = Stream::new()?;
-        let sum = ExactSum::new(&stream, lengths)?;
+        let sum = ExactSum::new(&stream, elements, lengths)?;
         Ok(Lane { stream, sum })
     }
 

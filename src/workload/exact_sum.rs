@@ -57,13 +57,12 @@ pub(super) struct ExactSum {
 }
 
 impl ExactSum {
-    /// Buffers for a loop whose iterations use these numbers of elements. The output is zero.
-    pub(super) fn new(stream: &Stream, lengths: &[usize]) -> Result<ExactSum, Failure> {
-        let elements = lengths.iter().copied().max().unwrap_or(1);
+    /// Buffers of `elements` for a loop whose iterations use these numbers of them at most. The output is zero.
+    pub(super) fn new(stream: &Stream, elements: usize, lengths: &[usize]) -> Result<ExactSum, Failure> {
         let mut sum = ExactSum {
             input: device_input(stream, elements)?,
             output: DeviceBuffer::uninitialized(elements)?,
-            segments: segments(lengths),
+            segments: segments(elements, lengths),
             loops: 0,
         };
         sum.reset(stream)?;
@@ -230,8 +229,8 @@ fn random_input(length: usize) -> Vec<f32> {
     elements
 }
 
-/// For a loop whose iterations use these numbers of elements: which elements get which sum of scales.
-fn segments(lengths: &[usize]) -> Vec<Segment> {
+/// For a loop whose iterations use these numbers of so many elements: which elements get which sum of scales.
+fn segments(elements: usize, lengths: &[usize]) -> Vec<Segment> {
     let mut scaled: Vec<(usize, u64)> = lengths
         .iter()
         .zip(0_u64..)
@@ -249,6 +248,12 @@ fn segments(lengths: &[usize]) -> Vec<Segment> {
         }
         left -= scale;
     }
+    if segments.last().is_none_or(|segment| segment.end < elements) {
+        segments.push(Segment {
+            end: elements,
+            scale_sum: 0,
+        });
+    }
     segments
 }
 
@@ -260,14 +265,15 @@ mod tests {
     #[test]
     fn equal_lengths_are_one_segment() {
         // 100 iterations: 25 cycles of 1 + 2 + 3 + 4.
-        assert_eq!(segments(&[7; 100]), [Segment { end: 7, scale_sum: 250 }]);
+        assert_eq!(segments(7, &[7; 100]), [Segment { end: 7, scale_sum: 250 }]);
     }
 
     #[test]
     fn longer_iterations_reach_further() {
-        // Scales 1, 2, 3: elements below 2 get all, below 5 the scales 2 and 3, below 9 the scale 2.
-        let expected = [(2, 6), (5, 5), (9, 2)].map(|(end, scale_sum)| Segment { end, scale_sum });
-        assert_eq!(segments(&[2, 9, 5]), expected);
+        // Scales 1, 2, 3: elements below 2 get all, below 5 the scales 2 and 3, below 9 the scale 2, the rest none.
+        let expected = [(2, 6), (5, 5), (9, 2), (11, 0)].map(|(end, scale_sum)| Segment { end, scale_sum });
+        assert_eq!(segments(11, &[2, 9, 5]), expected);
+        assert_eq!(segments(9, &[2, 9, 5]), expected[..3]);
     }
 
     #[test]
@@ -288,7 +294,7 @@ mod tests {
         let _device = Device::from_environment().expect("a device, if only the host device");
         let stream = Stream::new().expect("a stream");
         let elements = COMPARED_ELEMENTS + 1000;
-        let sum = ExactSum::new(&stream, &[elements]).expect("it fits any device");
+        let sum = ExactSum::new(&stream, elements, &[elements]).expect("it fits any device");
         sum.check(&stream).expect("no loop has run: all zero");
         let wrong = COMPARED_ELEMENTS + 7;
         let place = sum.output().offset((wrong * size_of::<f32>()) as u64);

@@ -92,7 +92,7 @@ impl Case for MultiStream {
         };
         let lengths = self.lengths();
         let lanes = (0..self.n_streams)
-            .map(|_| Lane::new(&lengths))
+            .map(|_| Lane::new(self.size.elements(), &lengths))
             .collect::<Result<_, _>>()?;
         let n_hoisted = if self.source == Source::Hoisted {
             self.n_streams
