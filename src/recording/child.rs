@@ -3,7 +3,7 @@
 
 use super::error::RecordingError;
 use super::interrupt::{Event, Interrupt};
-use std::io::Read;
+use std::io::{self, Read};
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
@@ -15,8 +15,8 @@ use std::time::{Duration, Instant};
 const SIGNAL_INTERRUPT: i32 = 2;
 /// How long a process that was killed may take to end: one that hangs inside a driver may never do.
 const KILLED_WAIT_MAX: Duration = Duration::from_secs(10);
-/// How often such a process is looked at.
-const KILLED_LOOK_INTERVAL: Duration = Duration::from_millis(20);
+/// How often a process is looked at that only has to end.
+const LOOK_INTERVAL: Duration = Duration::from_millis(1);
 /// What Criterion prints when it turns to a benchmark, and at each step of it.
 const BENCHMARKING: &str = "Benchmarking ";
 /// What Criterion says that it does once the samples are there.
@@ -68,7 +68,7 @@ impl Ended {
 }
 
 /// Runs a command to its end, and returns what it printed. A command that prints nothing for longer than
-/// `silence_max` is killed. Nothing is polled, so that waiting costs the measurement no wake-ups.
+/// `silence_max` is killed. Nothing is polled while it may measure, so that waiting costs no wake-ups.
 pub(super) fn run(
     command: &mut Command,
     interrupt: &Interrupt,
@@ -89,25 +89,28 @@ pub(super) fn run(
     let heard = Arc::new(Mutex::new(Heard::new()));
     let open = read_outputs(&mut child, &heard, &sender);
     drop(sender);
-    let hung = match wait(&events, open, &heard, silence_max) {
-        Waited::Closed => None,
+    let (status, hung) = match wait(&events, open, &heard, silence_max) {
+        // It has nothing left but to end, which a driver may still keep it from.
+        Waited::Closed => match silence_max {
+            Some(max) => (status_within(&mut child, max).map_err(failed)?, Some(max)),
+            None => (Some(child.wait().map_err(failed)?), None),
+        },
         Waited::Interrupted => {
-            let _ = end(&mut child);
+            let _ = killed(&mut child);
             return Err(RecordingError::Interrupted);
         }
-        Waited::Hung(silence) => Some(silence),
+        Waited::Hung(silence) => (None, Some(silence)),
     };
-    let status = if hung.is_some() {
-        end(&mut child)
+    let hung = hung.filter(|_| status.is_none());
+    let status = match status {
+        Some(status) => status,
+        None => killed(&mut child)
             .map_err(failed)?
             .ok_or_else(|| RecordingError::Unkillable {
                 program: name.clone().into(),
                 process: child.id(),
-            })?
-    } else {
-        child.wait().map_err(failed)?
+            })?,
     };
-    // A process that hung was killed by nobody's wish to stop.
     if interrupt.is_raised() || status.signal() == Some(SIGNAL_INTERRUPT) {
         return Err(RecordingError::Interrupted);
     }
@@ -151,15 +154,20 @@ fn wait(events: &Receiver<Event>, mut open: usize, heard: &Mutex<Heard>, silence
 }
 
 /// Kills a child and waits a moment for its end; `None` where that does not come.
-fn end(child: &mut Child) -> std::io::Result<Option<ExitStatus>> {
+fn killed(child: &mut Child) -> io::Result<Option<ExitStatus>> {
     child.kill()?;
-    let killed = Instant::now();
+    status_within(child, KILLED_WAIT_MAX)
+}
+
+/// Waits for the end of a child that has nothing left to do; `None` where that does not come in time.
+fn status_within(child: &mut Child, max: Duration) -> io::Result<Option<ExitStatus>> {
+    let began = Instant::now();
     loop {
         let status = child.try_wait()?;
-        if status.is_some() || killed.elapsed() > KILLED_WAIT_MAX {
+        if status.is_some() || began.elapsed() > max {
             return Ok(status);
         }
-        thread::sleep(KILLED_LOOK_INTERVAL);
+        thread::sleep(LOOK_INTERVAL);
     }
 }
 
