@@ -3,15 +3,17 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-
-use std::io::Write as _;
-
 use poolbench::trace;
+use poolbench_fuzz::comparison::{folder, put};
+use std::fs;
+
+const MAGIC: &[u8] = b"SQLite format 3\0";
 
 fuzz_target!(|data: &[u8]| {
-    let mut file = tempfile::NamedTempFile::new().expect("a temporary file");
-    file.write_all(b"SQLite format 3\0")
-        .and_then(|()| file.write_all(data))
-        .expect("room for a small file");
-    poolbench_fuzz::check(trace::read_with(file.path(), &poolbench_fuzz::limits()));
+    let path = put("export/export.sqlite", &[MAGIC, data].concat());
+    poolbench_fuzz::check(trace::read_with(&path, &poolbench_fuzz::limits()));
+    let left = fs::read_dir(folder().join("export"))
+        .expect("the folder is there")
+        .count();
+    assert_eq!(left, 1, "reading leaves nothing beside the file");
 });

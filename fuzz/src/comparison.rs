@@ -146,20 +146,20 @@ fn check_input(input: &Input) {
 }
 
 /// What the commands print of an error is one line of bounded length.
-fn one_line(error: &impl Display) {
+pub(crate) fn one_line(error: &impl Display) {
     let line = OneLine(&error.to_string()).to_string();
     assert!(!line.contains('\n') && line.len() < 40_000, "{line}");
     harmless(&line);
 }
 
 /// Nothing that a terminal obeys but line feeds.
-fn harmless(text: &str) {
+pub(crate) fn harmless(text: &str) {
     let turns = |c: char| matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     let obeyed = text.chars().find(|&c| (c.is_control() && c != '\n') || turns(c));
     assert_eq!(obeyed, None, "{text:?}");
 }
 
-fn is_ascii_json(json: &Result<String, impl Display>) {
+pub(crate) fn is_ascii_json(json: &Result<String, impl Display>) {
     match json {
         Ok(json) => {
             assert!(

@@ -33,6 +33,7 @@ mod input;
 mod intern;
 mod lenient;
 mod nsys;
+mod nsys_file;
 mod nsys_rows;
 mod pickle_guard;
 mod read;

@@ -9,11 +9,14 @@
 use std::collections::HashMap;
 use std::path::Path;
 
-use rusqlite::{Connection, OpenFlags, Row};
+use rusqlite::Row;
 
 use super::builder::{Builder, Call, Window};
 use super::error::{Fault, Problem, SqlTable};
-use super::nsys_rows::{Step, SyncScope, What, call_of, database, memory_step, process_of, runtime_step, thread_of};
+use super::nsys_file::{self, ExportFile};
+use super::nsys_rows::{
+    Step, SyncScope, What, call_of, database, memory_step, more_than_it_holds, process_of, runtime_step, thread_of,
+};
 use super::read::Limits;
 use super::warning::WarningKind;
 use super::{EventKind, Format, Stream, Trace};
@@ -24,15 +27,12 @@ const SYNCHRONIZATION: &str = "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION";
 const SYNC_TYPE_EVENT: i64 = 1;
 const SYNC_TYPE_STREAM: i64 = 3;
 
+/// Longer than any call's name, in UTF-16 too.
+const NAME_BYTES_MAX: usize = 256;
+
 /// Reads an export.
 pub(crate) fn read(path: &Path, limits: &Limits) -> Result<Trace, Fault> {
-    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let connection = Connection::open_with_flags(path, flags).map_err(database)?;
-    // A schema can hold expressions and views; none of those of a stranger's file are to run.
-    connection
-        .execute_batch("PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON;")
-        .map_err(database)?;
-    let export = Export { connection };
+    let export = Export(nsys_file::open(path)?);
     let memory = export.columns(SqlTable::MemoryUsage.name())?;
     let runtime = export.columns(SqlTable::Runtime.name())?;
     let mut steps = Vec::new();
@@ -61,9 +61,7 @@ pub(crate) fn read(path: &Path, limits: &Limits) -> Result<Trace, Fault> {
 /// A table's columns: the lower-case name gives the real one.
 type Columns = HashMap<String, String>;
 
-struct Export {
-    connection: Connection,
-}
+struct Export(ExportFile);
 
 /// An expression for a column that a schema may lack.
 fn column_or_null(columns: &Columns, name: &str) -> String {
@@ -81,6 +79,7 @@ impl Export {
     /// The columns of a table; none where there is no such table. A view or a virtual table is no table.
     fn columns(&self, table: &str) -> Result<Columns, Fault> {
         let real: i64 = self
+            .0
             .connection
             .query_row(
                 "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = ?1 \
@@ -93,6 +92,7 @@ impl Export {
             return Ok(Columns::new());
         }
         let mut statement = self
+            .0
             .connection
             .prepare("SELECT name FROM pragma_table_info(?1)")
             .map_err(database)?;
@@ -109,9 +109,11 @@ impl Export {
 
     /// Runs a query and gives each row to `each`.
     fn rows(&self, sql: &str, mut each: impl FnMut(&Row<'_>) -> Result<(), Fault>) -> Result<(), Fault> {
-        let mut statement = self.connection.prepare(sql).map_err(database)?;
+        let mut statement = self.0.connection.prepare(sql).map_err(database)?;
         let mut rows = statement.query([]).map_err(database)?;
+        let mut rows_left = self.0.rows_max;
         while let Some(row) = rows.next().map_err(database)? {
+            rows_left = rows_left.checked_sub(1).ok_or_else(more_than_it_holds)?;
             each(row)?;
         }
         Ok(())
@@ -252,8 +254,11 @@ impl Export {
     /// What the calls do whose names occur, by the names' ids.
     fn calls(&self) -> Result<HashMap<i64, What>, Fault> {
         let mut calls = HashMap::new();
-        let sql = "SELECT id, value FROM StringIds WHERE value LIKE 'cu%'";
-        self.rows(sql, |row| {
+        // The length is in the row's head: without it, a value of megabytes would be fetched for each row that shares it.
+        let sql = format!(
+            "SELECT id, value FROM StringIds WHERE octet_length(value) <= {NAME_BYTES_MAX} AND value LIKE 'cu%'"
+        );
+        self.rows(&sql, |row| {
             let name = row.get_ref(1).map_err(database)?;
             if let Some(call) = name.as_str().ok().and_then(call_of) {
                 calls.insert(row.get(0).map_err(database)?, call);

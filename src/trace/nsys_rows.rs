@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
-use rusqlite::Row;
 use rusqlite::types::ValueRef;
+use rusqlite::{ErrorCode, Row};
 
 use super::Stream;
 use super::error::{Fault, Place, Problem, SqlTable, brief};
@@ -13,7 +13,15 @@ const MEMORY_KIND_DEVICE: i64 = 2;
 
 /// A problem that SQLite reports.
 pub(crate) fn database(error: rusqlite::Error) -> Problem {
-    Problem::Database(brief(&error))
+    match error.sqlite_error_code() {
+        Some(ErrorCode::OperationInterrupted) => more_than_it_holds(),
+        _ => Problem::Database(brief(&error)),
+    }
+}
+
+/// Pages that are used many times stand for rows without end.
+pub(crate) fn more_than_it_holds() -> Problem {
+    Problem::Malformed("more rows than its bytes can hold".to_owned())
 }
 
 /// What a row asks for.

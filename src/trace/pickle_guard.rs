@@ -3,7 +3,8 @@
 //! `serde-pickle` executes nothing, but decodes recursively, clones what is duplicated, and sets memory aside for
 //! every mark. This pass follows the opcodes without building values, and refuses what no memory snapshot
 //! contains: calls and classes, deep nesting, containers changed after they were placed in another (whose depth
-//! could not be known), oversized numbers, and anything behind the end. The damage of a cut file gets its byte.
+//! could not be known), references that stand for far more than the file holds, oversized numbers, and anything
+//! behind the end. The damage of a cut file gets its byte.
 
 use std::collections::HashMap;
 
@@ -15,6 +16,14 @@ const NUMBER_BYTES_MAX: usize = 1024;
 
 /// `serde-pickle` keeps 128 slots for every list, dict or tuple that is built from a mark, about 5 kB.
 const BUILT_FROM_MARK_MAX: u64 = 200_000;
+
+/// A part of a container is cloned as fast as so many bytes of a text.
+const TEXT_BYTES_PER_PART: u64 = 16;
+
+/// What all references together may stand for, in parts: these, and so many per byte of the file. `serde-pickle`
+/// clones it. An entry of 60 bytes or more refers to a stack of some hundred frames: a snapshot comes to 10 a byte.
+const REFERENCED_ALWAYS_ALLOWED: u64 = 1 << 20;
+const REFERENCED_PER_BYTE: u64 = 256;
 
 /// Checks a whole pickle.
 pub(crate) fn check(bytes: &[u8], nesting: u32) -> Result<(), Fault> {
@@ -28,34 +37,49 @@ pub(crate) fn check(bytes: &[u8], nesting: u32) -> Result<(), Fault> {
         memo: HashMap::new(),
         containers: vec![Container::default()],
         built_from_mark: 0,
+        referenced_left: REFERENCED_ALWAYS_ALLOWED
+            .saturating_add(REFERENCED_PER_BYTE.saturating_mul(bytes.len() as u64)),
     };
     guard
         .run()
         .map_err(|problem| Fault::at(Place::Byte(guard.opcode_at as u64), problem))
 }
 
-/// A list, dict, set or tuple: how deep it nests, and whether it stands inside another.
+/// A list, dict, set or tuple: how deep it nests, whether it stands inside another, and of how many parts it is, a
+/// reference counted as one.
 #[derive(Clone, Copy, Debug, Default)]
 struct Container {
     depth: u32,
     placed: bool,
+    parts: u64,
 }
 
 /// The entry of `containers` that stands for everything that contains nothing.
 const ATOM: u32 = 0;
+
+/// What stands on the stack or in the memo.
+#[derive(Clone, Copy, Debug)]
+struct Item {
+    /// Index into `containers`.
+    container: u32,
+    /// Of an atom.
+    parts: u64,
+    /// Whether it is only a reference to the memo, as `serde-pickle` leaves one when it stores an item.
+    is_reference: bool,
+}
 
 struct Guard<'a> {
     bytes: &'a [u8],
     at: usize,
     opcode_at: usize,
     nesting: u32,
-    /// Indices into `containers`.
-    stack: Vec<u32>,
+    stack: Vec<Item>,
     /// Heights of `stack` at which marks stand.
     marks: Vec<usize>,
-    memo: HashMap<u32, u32>,
+    memo: HashMap<u32, Item>,
     containers: Vec<Container>,
     built_from_mark: u64,
+    referenced_left: u64,
 }
 
 fn malformed(what: &str) -> Problem {
@@ -134,7 +158,11 @@ impl Guard<'_> {
             }
             _ => return Err(refused(opcode)),
         }
-        self.stack.push(ATOM);
+        self.stack.push(Item {
+            container: ATOM,
+            parts: 1 + (self.at - self.opcode_at) as u64 / TEXT_BYTES_PER_PART,
+            is_reference: false,
+        });
         Ok(())
     }
 
@@ -188,10 +216,18 @@ impl Guard<'_> {
         };
         if matches!(opcode, b'g' | b'h' | b'j') {
             let item = *self.memo.get(&id).ok_or_else(|| malformed("a reference to nothing"))?;
-            self.stack.push(item);
+            self.stack.push(Item {
+                is_reference: true,
+                ..item
+            });
         } else {
-            let item = *self.top()?;
-            self.memo.insert(id, item);
+            let top = self.top()?;
+            let item = *top;
+            top.is_reference = true;
+            // Each of either would be a clone, or would change what an earlier reference means.
+            if item.is_reference || self.memo.insert(id, item).is_some() {
+                return Err(malformed("an item or an index is put into the memo twice"));
+            }
         }
         Ok(())
     }
@@ -207,13 +243,18 @@ impl Guard<'_> {
         self.push_container(&items)
     }
 
-    fn push_container(&mut self, items: &[u32]) -> Result<(), Problem> {
+    fn push_container(&mut self, items: &[Item]) -> Result<(), Problem> {
         let index = u32::try_from(self.containers.len()).map_err(|_| malformed("more than 2^32 containers"))?;
         self.containers.push(Container {
             depth: 1,
             placed: false,
+            parts: 1,
         });
-        self.stack.push(index);
+        self.stack.push(Item {
+            container: index,
+            parts: 0,
+            is_reference: false,
+        });
         self.append(items)
     }
 
@@ -223,15 +264,25 @@ impl Guard<'_> {
     }
 
     /// Places items in the container on top of the stack.
-    fn append(&mut self, items: &[u32]) -> Result<(), Problem> {
-        let target = *self.top()? as usize;
-        let mut depth = 0;
-        for &item in items {
-            if item != ATOM {
-                let container = &mut self.containers[item as usize];
+    fn append(&mut self, items: &[Item]) -> Result<(), Problem> {
+        let target = self.top()?.container as usize;
+        let (mut depth, mut parts) = (0, 0);
+        for item in items {
+            let mut item_parts = item.parts;
+            if item.container != ATOM {
+                let container = &mut self.containers[item.container as usize];
                 container.placed = true;
                 depth = depth.max(container.depth);
+                item_parts = container.parts;
             }
+            if item.is_reference {
+                self.referenced_left = self
+                    .referenced_left
+                    .checked_sub(item_parts)
+                    .ok_or_else(|| malformed("its references stand for more than any snapshot holds"))?;
+                item_parts = 1;
+            }
+            parts += item_parts;
         }
         let nesting = self.nesting;
         let target = &mut self.containers[target];
@@ -242,21 +293,22 @@ impl Guard<'_> {
             return Err(malformed("a container is changed after it was placed in another"));
         }
         target.depth = target.depth.max(depth + 1);
+        target.parts += parts;
         if target.depth > nesting {
             return Err(Problem::TooDeep { limit: nesting });
         }
         Ok(())
     }
 
-    fn top(&self) -> Result<&u32, Problem> {
+    fn top(&mut self) -> Result<&mut Item, Problem> {
         let floor = self.marks.last().copied().unwrap_or(0);
         self.stack
-            .get(floor..)
-            .and_then(<[u32]>::last)
+            .get_mut(floor..)
+            .and_then(<[Item]>::last_mut)
             .ok_or_else(|| malformed("the pickle takes an item where there is none"))
     }
 
-    fn pop_n(&mut self, n: usize) -> Result<Vec<u32>, Problem> {
+    fn pop_n(&mut self, n: usize) -> Result<Vec<Item>, Problem> {
         let floor = self.marks.last().copied().unwrap_or(0);
         match self.stack.len().checked_sub(n) {
             Some(height) if height >= floor => Ok(self.stack.split_off(height)),
@@ -264,7 +316,7 @@ impl Guard<'_> {
         }
     }
 
-    fn pop_to_mark(&mut self) -> Result<Vec<u32>, Problem> {
+    fn pop_to_mark(&mut self) -> Result<Vec<Item>, Problem> {
         match self.marks.pop() {
             Some(height) => Ok(self.stack.split_off(height)),
             None => Err(malformed("the pickle goes back to a mark that is not there")),
@@ -319,83 +371,5 @@ fn refused(opcode: u8) -> Problem {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn problem(bytes: &[u8]) -> Option<Problem> {
-        check(bytes, 8).err().map(|fault| fault.problem)
-    }
-
-    #[test]
-    fn depth_is_counted_however_it_is_built() {
-        // Lists in lists, seven appends: depth 8, the most allowed; then one more.
-        assert!(problem(b"]]]]]]]]aaaaaaa.").is_none());
-        assert!(matches!(
-            problem(b"]]]]]]]]]aaaaaaaa."),
-            Some(Problem::TooDeep { limit: 8 })
-        ));
-        // Tuples of one, on a stack that never grows.
-        assert!(matches!(
-            problem(b")\x85\x85\x85\x85\x85\x85\x85\x85."),
-            Some(Problem::TooDeep { .. })
-        ));
-        // Through the memo: each new list takes the one before.
-        let mut bytes = b"]q\x00".to_vec();
-        for id in 1..9 {
-            bytes.extend([b']', b'h', id - 1, b'a', b'q', id]);
-        }
-        bytes.push(b'.');
-        assert!(matches!(problem(&bytes), Some(Problem::TooDeep { .. })));
-        // Marks alone.
-        assert!(matches!(problem(b"((((((((("), Some(Problem::TooDeep { .. })));
-    }
-
-    #[test]
-    fn a_placed_container_is_not_changed() {
-        // [[]] whose inner list is fetched from the memo and appended to.
-        assert!(matches!(problem(b"]]q\x00ah\x00]a."), Some(Problem::Malformed(_))));
-    }
-
-    #[test]
-    fn calls_are_named() {
-        for (bytes, name) in [
-            (&b"cos\nsystem\n(S'true'\ntR."[..], "GLOBAL"),
-            (b"\x80\x04\x8c\x02os\x8c\x06system\x93)R.", "STACK_GLOBAL"),
-            (b"(ios\nsystem\n.", "INST"),
-            (b"]]R.", "REDUCE"),
-            (b"]}b.", "BUILD"),
-        ] {
-            match problem(bytes) {
-                Some(Problem::Call { opcode }) => assert_eq!(opcode, name),
-                other => panic!("{}: {other:?}", bytes.escape_ascii()),
-            }
-        }
-    }
-
-    #[test]
-    fn damage_is_named() {
-        for bytes in [
-            &b""[..],
-            b"]",
-            b"X\xff\xff\xff\xffabc",
-            b"\x8d\xff\xff\xff\xff\xff\xff\xff\xff",
-            b"I12",
-        ] {
-            assert!(matches!(problem(bytes), Some(Problem::Cut)), "{bytes:?}");
-        }
-        for bytes in [
-            &b"a."[..],
-            b"(a.",
-            b"Na.",
-            b"h\x07.",
-            b"].]",
-            b"]].",
-            b"e.",
-            b"]2a.",
-            b"\xff",
-            b"T\xff\xff\xff\xff",
-        ] {
-            assert!(matches!(problem(bytes), Some(Problem::Malformed(_))), "{bytes:?}");
-        }
-    }
-}
+#[path = "pickle_guard_tests.rs"]
+mod tests;

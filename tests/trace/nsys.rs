@@ -254,3 +254,106 @@ fn a_file_that_only_begins_like_a_database_is_refused() {
     assert!(matches!(error.problem(), Problem::Database(_)));
     one_line(&error);
 }
+
+/// A read may not change a folder: SQLite on its own leaves two files beside a database in WAL mode.
+#[test]
+fn an_export_in_wal_mode_is_read_and_nothing_is_left_beside_it() {
+    // A name that means something else in a URI.
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = folder.path().join("a?b#c%41 \u{e9}.sqlite");
+    let connection = Connection::open(&path).expect("a new database");
+    let rows = memory(100, 0x7000, 512, 2, 0, "NULL, 7");
+    connection
+        .execute_batch(&format!("PRAGMA journal_mode = WAL;{NSYS_SCHEMA}{rows}"))
+        .expect("valid SQL");
+    let beside = |suffix: &str| folder.path().join(format!("a?b#c%41 \u{e9}.sqlite{suffix}"));
+    let changes = std::fs::read(beside("-wal")).expect("SQLite's own");
+    drop(connection);
+    let names = || std::fs::read_dir(folder.path()).expect("the folder is there").count();
+    assert_eq!(names(), 1, "closing leaves the database alone");
+    assert_eq!(trace::read(&path).map(|trace| trace.peak_live_bytes()).ok(), Some(512));
+    assert_eq!(names(), 1);
+
+    // What is beside it and not yet in it is not passed over.
+    let link = folder.path().join("link");
+    std::os::unix::fs::symlink(&path, &link).expect("a link");
+    for suffix in ["-wal", "-journal"] {
+        std::fs::write(beside(suffix), &changes).expect("a temporary file");
+        for path in [&path, &link] {
+            let line = one_line(&trace::read(path).expect_err("it is to be refused"));
+            assert!(
+                line.ends_with(
+                    ": is a database with unfinished changes in a -wal or -journal file beside it; close the program \
+                     that writes it, or export it again with `nsys export --type sqlite`"
+                ),
+                "{line}"
+            );
+        }
+        std::fs::remove_file(beside(suffix)).expect("it was there");
+    }
+}
+
+const PAGE_BYTES: usize = 512;
+
+/// Makes a page of a table's tree that leads `children` times to one page.
+fn inner_page(children: u16, child: u32) -> Vec<u8> {
+    let mut page = vec![0; PAGE_BYTES];
+    // Five bytes a cell: the child's number and the largest rowid below it.
+    let cells_at = PAGE_BYTES as u16 - 5 * children;
+    page[0] = 5;
+    page[3..5].copy_from_slice(&children.to_be_bytes());
+    page[5..7].copy_from_slice(&cells_at.to_be_bytes());
+    page[8..12].copy_from_slice(&child.to_be_bytes());
+    for cell in 0..children {
+        let at = cells_at + 5 * cell;
+        let pointer = 12 + 2 * usize::from(cell);
+        page[pointer..pointer + 2].copy_from_slice(&at.to_be_bytes());
+        page[usize::from(at)..usize::from(at) + 4].copy_from_slice(&child.to_be_bytes());
+        page[usize::from(at) + 4] = cell as u8 + 1;
+    }
+    page
+}
+
+/// Puts levels of pages between a table's root and its one leaf, each leading 60 times to the next.
+fn multiply(export: &Export, table: &str, levels: usize) {
+    let connection = Connection::open(&export.path).expect("a database");
+    let root: u32 = connection
+        .query_row("SELECT rootpage FROM sqlite_master WHERE name = ?1", [table], |row| {
+            row.get(0)
+        })
+        .expect("a table");
+    drop(connection);
+    let mut bytes = std::fs::read(&export.path).expect("a database");
+    let place = |number: usize| (number - 1) * PAGE_BYTES..number * PAGE_BYTES;
+    let mut child = bytes.len() / PAGE_BYTES + 1;
+    bytes.extend_from_within(place(root as usize));
+    for _ in 1..levels {
+        bytes.extend(inner_page(60, child as u32));
+        child += 1;
+    }
+    bytes[place(root as usize)].copy_from_slice(&inner_page(60, child as u32));
+    // The header's number of pages, and that it is up to date.
+    let pages = (bytes.len() / PAGE_BYTES) as u32;
+    bytes[28..32].copy_from_slice(&pages.to_be_bytes());
+    bytes.copy_within(24..28, 92);
+    std::fs::write(&export.path, &bytes).expect("a database");
+}
+
+#[test]
+fn pages_that_are_used_many_times_are_refused() {
+    let small_pages = format!("PRAGMA page_size = {PAGE_BYTES};{NSYS_SCHEMA}");
+    let expected = "is damaged: more rows than its bytes can hold";
+    let row = memory(100, 0x7000, 512, 2, 0, "NULL, 7");
+    // 61 rows of one fit into so many bytes, and a block that is allocated again is one whose free was missed.
+    let few = Export::new(&format!("{small_pages}{row}"));
+    multiply(&few, "CUDA_GPU_MEMORY_USAGE_EVENTS", 1);
+    assert_eq!(few.read().allocations().len(), 61);
+    // Rows that are given: 61^3 in a file of a few kilobytes.
+    let rows = Export::new(&format!("{small_pages}{row}"));
+    multiply(&rows, "CUDA_GPU_MEMORY_USAGE_EVENTS", 3);
+    assert_eq!(rows.refusal(), expected);
+    // Rows that a query leaves out: 61^4, which SQLite alone passes.
+    let names = Export::new(&format!("{small_pages}INSERT INTO StringIds VALUES (1, 'a kernel');"));
+    multiply(&names, "StringIds", 4);
+    assert_eq!(names.refusal(), expected);
+}
