@@ -6,9 +6,15 @@ use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// What decides which device is measured and where a recording lies while it is not finished. Another shell,
-/// or a line that begins with its own variables, would not have them.
-const VARIABLES: [&str; 3] = ["POOLBENCH_DEVICE", library::VARIABLE, "CARGO_TARGET_DIR"];
+/// What decides which device is measured, which kernels are built, and where a recording lies while it is not
+/// finished. Another shell, or a line that begins with its own variables, would not have them.
+const VARIABLES: [&str; 5] = [
+    "POOLBENCH_DEVICE",
+    library::VARIABLE,
+    "CARGO_TARGET_DIR",
+    "NVCC",
+    "POOLBENCH_CUDA_ARCH",
+];
 
 /// The file that lists the executables of a bundle, beside them.
 pub(crate) const BUNDLE_LIST: &str = "bundle.json";

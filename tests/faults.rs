@@ -5,7 +5,7 @@
 
 mod common;
 
-use poolbench::baseline::RecordRequest;
+use poolbench::baseline::{ProcessRecord, RecordRequest};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -179,8 +179,8 @@ fn every_bench_ends_with_one_line_and_no_number_of_the_case_that_failed() {
 #[test]
 fn a_recorded_run_that_fails_in_any_turn_leaves_no_record() {
     let faults = [
-        "cuStreamCreate#1=error:2",
-        "cuStreamCreate#7=error:2",
+        "cuStreamCreate#1=error:1",
+        "cuStreamCreate#7=error:1",
         "cuLaunchKernel#900=lost:700",
         "cuLaunchKernel#2500=error:700",
         "cuMemFree_v2#31=error:1",
@@ -216,6 +216,42 @@ fn a_recorded_run_that_fails_in_any_turn_leaves_no_record() {
             "{fault}: {lines:?}"
         );
         assert!(!request.output.exists(), "{fault}");
+    }
+}
+
+/// A device may lose room between two launches: what a recording asks for by name is skipped then, too.
+#[test]
+fn a_recorded_case_that_cannot_be_set_up_is_skipped_in_any_turn() {
+    let ids = ["scratch_loop/hoisted/4KiB", "scratch_loop/owned_pool/4KiB"].map(String::from);
+    for fault in ["cuMemPoolCreate=error:801", "cuMemPoolCreate#4=error:2"] {
+        let target = tempfile::tempdir().expect("a temporary folder");
+        let request = RecordRequest {
+            output: target.path().join("record.json"),
+            only: Some(ids.clone().into()),
+            turns: 10,
+            samples_per_turn: ids.clone().map(|id| (id, 1)).into(),
+            sample_size: 10,
+            warm_up_time_s: 0.01,
+            ..RecordRequest::default()
+        };
+        let path = target.path().join("request.json");
+        std::fs::write(&path, serde_json::to_vec(&request).expect("JSON")).expect("it is written");
+        let output = bench("scratch_loop", fault, "4KiB", &target)
+            .env(RecordRequest::VARIABLE, path)
+            .args(["--sample-size", "10"])
+            .output()
+            .expect("the bench starts");
+        assert!(output.status.success(), "{fault}: {:?}", own_lines(&output));
+        let record = std::fs::read(&request.output).expect("a record");
+        let record: ProcessRecord = serde_json::from_slice(&record).expect("its format");
+        assert!(
+            record.samples.keys().eq(&ids[..1]),
+            "{fault}: {:?}",
+            record.samples.keys()
+        );
+        let skipped: Vec<&str> = record.skipped.iter().map(|skip| skip.id.as_str()).collect();
+        assert_eq!(skipped, [ids[1].as_str()], "{fault}");
+        assert!(record.skipped[0].reason.contains("cuMemPoolCreate"), "{fault}");
     }
 }
 

@@ -18,7 +18,7 @@ fn request(folder: &Path) -> RecordRequest {
         only: Some([HOISTED, SYNC].map(String::from).into()),
         loop_time_max_s: 0.1,
         turns: 10,
-        host_bound: None,
+        samples_per_turn: [(HOISTED.to_owned(), 3)].into(),
         sample_size: 10,
         warm_up_time_s: 0.005,
         device_times: true,

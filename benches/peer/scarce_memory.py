@@ -7,6 +7,7 @@ shown beside those from before, and not judged.
 """
 
 import argparse
+import contextlib
 import os
 import pathlib
 import re
@@ -54,8 +55,11 @@ class Holder:
         return held, free, total
 
     def ask(self, what):
-        self.process.stdin.write(f"{what}\n")
-        self.process.stdin.flush()
+        try:
+            self.process.stdin.write(f"{what}\n")
+            self.process.stdin.flush()
+        except BrokenPipeError:
+            raise Failed(f"the holder ended with {self.process.wait()}") from None
         if not select.select([self.process.stdout], [], [], ANSWER_SECONDS)[0]:
             raise Failed(f"the holder does not answer within {ANSWER_SECONDS} s")
         line = self.process.stdout.readline()
@@ -65,7 +69,8 @@ class Holder:
         return tuple(map(int, found.groups()))
 
     def close(self):
-        self.process.stdin.close()
+        with contextlib.suppress(BrokenPipeError):
+            self.process.stdin.close()
         self.process.wait(timeout=ANSWER_SECONDS)
 
 

@@ -22,13 +22,13 @@ pub struct RecordRequest {
     pub only: Option<BTreeSet<String>>,
     /// What one loop may take at most, in seconds; slower cases are skipped.
     pub loop_time_max_s: f64,
-    /// In how many turns each case's samples are taken at most, other cases in between: the host's speed
-    /// changes within seconds. Zero counts as one.
+    /// In how many turns a case's samples may be taken, other cases in between: the host's speed changes
+    /// within seconds. Zero counts as one. Decides what [`ProcessRecord::samples_per_turn`] may be.
     #[serde(default)]
     pub turns: u32,
-    /// The host-bound cases, which alone are the better for turns; `None` where they are not known yet.
-    #[serde(default)]
-    pub host_bound: Option<BTreeSet<String>>,
+    /// Samples of each turn, by id; a case that is not named takes all its samples in one.
+    #[serde(default, deserialize_with = "unique::map")]
+    pub samples_per_turn: BTreeMap<String, u64>,
     /// Samples of each case, as Criterion is told too.
     #[serde(default)]
     pub sample_size: u64,
@@ -61,6 +61,9 @@ pub struct ProcessRecord {
     /// The samples by id.
     #[serde(deserialize_with = "unique::map")]
     pub samples: BTreeMap<String, Samples>,
+    /// Samples of each turn that would be worth its cost, by id, as the first turn showed.
+    #[serde(default, deserialize_with = "unique::map")]
+    pub samples_per_turn: BTreeMap<String, u64>,
     /// Device time of one iteration in nanoseconds, by id, where it was asked for; 0 without kernels.
     #[serde(default, deserialize_with = "unique::map")]
     pub device_time_ns: BTreeMap<String, f64>,

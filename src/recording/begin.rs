@@ -137,7 +137,7 @@ impl Setting<'_> {
             return Err(RecordingError::NothingToResume { folder });
         }
         let lock = self.lock(&name)?;
-        let state = State::resume(&folder)?;
+        let mut state = State::resume(&folder)?;
         check_writable(Path::new(FOLDER))?;
         self.refuse_differences(&name, self.flag_differences(&state.plan))?;
         let executables = self.options.source.executables(self.interrupt)?;
@@ -159,6 +159,7 @@ impl Setting<'_> {
         // What only waits to be written needs no session.
         let goes_on = (state.launches.len() as u64) < state.plan.total();
         if let Some(why) = why_new.filter(|_| goes_on) {
+            state.forget_unpaired()?;
             progress.line(&format!("{why}: what follows is another session"));
         }
         Ok((state, executables, session, lock))

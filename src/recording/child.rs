@@ -99,7 +99,8 @@ pub(super) fn run(
             let _ = killed(&mut child);
             return Err(RecordingError::Interrupted);
         }
-        Waited::Hung(silence) => (None, Some(silence)),
+        // What it started may hold its outputs open after its end.
+        Waited::Hung(silence) => (child.try_wait().map_err(failed)?, Some(silence)),
     };
     let hung = hung.filter(|_| status.is_none());
     let status = match status {
@@ -265,8 +266,20 @@ mod tests {
     /// The terminal sends Ctrl-C to the child first, as it were.
     #[test]
     fn a_child_that_ctrl_c_ended_is_an_interrupt_and_no_failure() {
-        let stopped = run(&mut shell("kill -INT $$"), &Interrupt::default(), None);
+        // In the background a shell ignores the signal, and may not heed it again.
+        let mut heeds = Command::new("env");
+        heeds.args(["--default-signal=INT", "sh", "-c", "kill -INT $$"]);
+        let stopped = run(&mut heeds, &Interrupt::default(), None);
         assert!(matches!(stopped, Err(RecordingError::Interrupted)), "{stopped:?}");
+    }
+
+    #[test]
+    fn what_has_ended_did_not_hang_though_another_holds_its_outputs() {
+        let script = "echo out; sleep 600 & echo $!";
+        let ended = run(&mut shell(script), &Interrupt::default(), Some(Duration::from_secs(1))).expect("a shell");
+        assert!(ended.status.success() && ended.hung.is_none(), "{ended:?}");
+        let sleeper = ended.stdout.lines().last().expect("a process id").to_owned();
+        assert!(Command::new("kill").arg(sleeper).status().expect("kill").success());
     }
 
     #[test]

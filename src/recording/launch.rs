@@ -33,19 +33,23 @@ pub(super) struct Launcher<'a> {
     pub(super) repeated: u64,
 }
 
-/// What the first launch of a side found out for the others.
+/// What the first launches found out for the others.
 pub(super) struct Known<'a> {
-    /// The ids of each executable.
+    /// The ids of each executable, as the first launch of the side found them.
     executables: &'a BTreeMap<String, BTreeSet<String>>,
-    /// The ids that are host-bound.
-    host_bound: BTreeSet<String>,
+    /// Samples of each turn of the host-bound ids. What the device paces is the same at every moment, and each
+    /// turn costs its preparation.
+    samples_per_turn: BTreeMap<String, u64>,
 }
 
 impl<'a> Known<'a> {
-    pub(super) fn from(first: &'a FinishedLaunch) -> Known<'a> {
+    /// `first` is the first launch of the whole recording: both sides are sampled in the same way, and no
+    /// launch in another way than the others.
+    pub(super) fn from(first: &FinishedLaunch, of_side: &'a FinishedLaunch) -> Known<'a> {
+        let worthwhile = |id: &String| Some((id.clone(), *first.samples_per_turn.get(id)?));
         Known {
-            executables: &first.executables,
-            host_bound: first.host_bound().cloned().collect(),
+            executables: &of_side.executables,
+            samples_per_turn: first.host_bound().filter_map(worthwhile).collect(),
         }
     }
 }
@@ -73,6 +77,7 @@ impl Launcher<'_> {
             },
             executables: BTreeMap::new(),
             device_time_ns: BTreeMap::new(),
+            samples_per_turn: BTreeMap::new(),
             observations: BTreeMap::new(),
             skipped: Vec::new(),
             repeated: 0,
@@ -115,7 +120,7 @@ impl Launcher<'_> {
                 LATER_LOOP_TIME_MAX_S
             },
             device_times: step.is_first,
-            host_bound: known.map(|known| known.host_bound.clone()),
+            samples_per_turn: known.map(|known| known.samples_per_turn.clone()).unwrap_or_default(),
         };
         let record = self.starter.run(executable, &side.treatment, &task)?.record;
         let differences = same_machine(&side.environment, &record.environment);
@@ -197,6 +202,7 @@ impl FinishedLaunch {
         }
         self.launch.samples.extend(record.samples);
         self.device_time_ns.extend(record.device_time_ns);
+        self.samples_per_turn.extend(record.samples_per_turn);
         self.observations.extend(record.observations);
         self.skipped.extend(record.skipped);
         Ok(())

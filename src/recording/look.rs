@@ -5,7 +5,7 @@ use super::error::RecordingError;
 use super::executables::Executable;
 use super::plan::{Side, Treatment};
 use super::process::{Starter, Task};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Looks at the machine as each side's processes see it: a process that measures nothing.
 pub(super) fn look(
@@ -18,7 +18,7 @@ pub(super) fn look(
         only: Some(BTreeSet::new()),
         loop_time_max_s: starter.settings.loop_time_max_s,
         device_times: false,
-        host_bound: None,
+        samples_per_turn: BTreeMap::new(),
     };
     let (mut sides, mut device_lines) = (Vec::new(), Vec::new());
     for treatment in treatments {

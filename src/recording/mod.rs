@@ -112,8 +112,9 @@ fn measure(
     progress.begin(done, plan.total(), repeated);
     for index in done..plan.total() {
         let step = plan.step(index);
-        let first = state.launches.iter().find(|finished| finished.side == step.side);
-        let known = first.map(Known::from);
+        let of_side = state.launches.iter().find(|finished| finished.side == step.side);
+        let known = state.launches.first().zip(of_side);
+        let known = known.map(|(first, of_side)| Known::from(first, of_side));
         let finished = launcher.launch(&step, known.as_ref(), &begun.session, progress)?;
         if step.is_first {
             destination::check_benchmarks(&plan, &finished)?;

@@ -212,9 +212,8 @@ impl Options {
     /// How long a bench executable may print nothing: Criterion says when it turns to a benchmark and at each
     /// step of it, so no longer than a case takes, with room for a busy machine.
     pub(super) fn silence_max(&self, settings: &Settings) -> Duration {
-        let n = settings.sample_size as f64;
-        // Criterion's samples are 1, 2, ... n loops long where it fits a line.
-        let loops = n * (n + 1.0) / 2.0;
+        // A case that takes all its samples in one turn says nothing in between.
+        let loops = settings.sample_size as f64;
         let case_s = settings.warm_up_time_s + settings.measurement_time_s + loops * settings.loop_time_max_s;
         let seconds = self.silence_max_s.unwrap_or(SILENCE_MAX_S + 2.0 * case_s);
         Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)

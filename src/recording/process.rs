@@ -9,7 +9,7 @@ use super::plan::Treatment;
 use super::progress::spoken;
 use crate::baseline::{ProcessRecord, RecordRequest, Settings};
 use crate::driver::library;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -41,7 +41,7 @@ pub(super) struct Task {
     pub(super) only: Option<BTreeSet<String>>,
     pub(super) loop_time_max_s: f64,
     pub(super) device_times: bool,
-    pub(super) host_bound: Option<BTreeSet<String>>,
+    pub(super) samples_per_turn: BTreeMap<String, u64>,
 }
 
 /// A record, and the line that says what was measured.
@@ -67,7 +67,7 @@ impl Starter<'_> {
             loop_time_max_s: task.loop_time_max_s,
             device_times: task.device_times,
             turns: self.settings.turns,
-            host_bound: task.host_bound.clone(),
+            samples_per_turn: task.samples_per_turn.clone(),
             sample_size: self.settings.sample_size,
             warm_up_time_s: self.settings.warm_up_time_s,
             probes: self.settings.probes,

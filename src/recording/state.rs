@@ -32,6 +32,9 @@ pub struct FinishedLaunch {
     /// Device time of one iteration in nanoseconds, by id; in the first launch of each side.
     #[serde(default)]
     pub device_time_ns: BTreeMap<String, f64>,
+    /// Samples of each turn that would be worth its cost, by id.
+    #[serde(default)]
+    pub samples_per_turn: BTreeMap<String, u64>,
     /// What was seen beside the time, by id.
     #[serde(default)]
     pub observations: BTreeMap<String, Observation>,
@@ -206,6 +209,25 @@ impl State {
         }
     }
 
+    /// Forgets a launch whose partner of the other side is missing. In another session the partner would compare
+    /// with nothing, and with sessions of their own the sides would lose what taking turns is for.
+    pub(super) fn forget_unpaired(&mut self) -> Result<(), RecordingError> {
+        if self.plan.sides.len() < 2 || self.launches.len().is_multiple_of(self.plan.sides.len()) {
+            return Ok(());
+        }
+        let path = self.folder.join(LAUNCHES);
+        let forgotten = fs::read(&path).and_then(|bytes| {
+            let lines = bytes.split_inclusive(|byte| *byte == b'\n');
+            let kept: usize = lines.take(self.launches.len() - 1).map(<[u8]>::len).sum();
+            self.file.set_len(kept as u64)?;
+            self.file.sync_all()?;
+            Ok(kept as u64)
+        });
+        self.length = forgotten.map_err(|error| RecordingError::file(&path, error))?;
+        self.launches.pop();
+        Ok(())
+    }
+
     /// Removes the recording, once its baseline is written.
     pub(super) fn remove(self) -> Result<(), RecordingError> {
         State::remove_files(&self.folder).map_err(|error| RecordingError::file(&self.folder, error))
@@ -292,6 +314,25 @@ mod tests {
             let reason = whole_lines(&lines(&launches), &plan(1, planned)).expect_err("it is out of place");
             assert!(reason.contains("is not the launch of its place"), "{reason}");
         }
+    }
+
+    #[test]
+    fn a_launch_without_its_partner_is_forgotten() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let folder = folder.path().join("recording");
+        let mut state = State::begin(&folder, plan(2, 3)).expect("a new one");
+        for index in 0..3 {
+            let step = state.plan.step(index);
+            let mut launch = finished("s", step.index, &["a"], &[]);
+            launch.side = step.side;
+            state.add(launch).expect("room");
+        }
+        for _ in 0..2 {
+            state.forget_unpaired().expect("it can be shortened");
+            assert_eq!(state.launches.len(), 2);
+        }
+        drop(state);
+        assert_eq!(State::resume(&folder).expect("it is whole").launches.len(), 2);
     }
 
     #[test]

@@ -180,7 +180,8 @@ impl Aligned {
 
 /// Has all launches go by the system calls alone where one of them has nothing else.
 fn use_the_same_probe(base: &mut [LaunchValue], new: &mut [LaunchValue]) {
-    if base.iter().chain(&*new).any(|launch| launch.probe.is_none()) {
+    let has_nothing_else = |launch: &LaunchValue| launch.probe.is_none() && launch.probe_syscall.is_some();
+    if base.iter().chain(&*new).any(has_nothing_else) {
         for launch in base.iter_mut().chain(new) {
             launch.probe = launch.probe_syscall;
         }
@@ -376,4 +377,38 @@ pub(super) fn pooled_level(base: &[LaunchValue], new: &[LaunchValue]) -> f64 {
     let pooled: Vec<f64> = base.iter().chain(new).map(|launch| launch.value).collect();
     let fallback = mean(&pooled);
     lower_half_mean(pooled).unwrap_or(fallback)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn launch(probe: Option<f64>, probe_syscall: Option<f64>) -> LaunchValue {
+        LaunchValue {
+            session: 0,
+            launch: 0,
+            value: 0.0,
+            probe,
+            probe_syscall,
+            median_ns: 1.0,
+        }
+    }
+
+    #[test]
+    fn both_sides_go_by_what_both_have_of_the_probe() {
+        let probes = |base: &[LaunchValue], new: &[LaunchValue]| {
+            let (mut base, mut new) = (base.to_vec(), new.to_vec());
+            use_the_same_probe(&mut base, &mut new);
+            base.iter().chain(&new).map(|launch| launch.probe).collect::<Vec<_>>()
+        };
+        let (whole, older, none) = (
+            launch(Some(5.0), Some(4.0)),
+            launch(None, Some(3.0)),
+            launch(None, None),
+        );
+        assert_eq!(probes(&[whole], &[whole]), [Some(5.0), Some(5.0)]);
+        assert_eq!(probes(&[whole, whole], &[older]), [Some(4.0), Some(4.0), Some(3.0)]);
+        // Without any probe there is nothing to agree on, and nothing is adjusted.
+        assert_eq!(probes(&[whole], &[none]), [Some(5.0), None]);
+    }
 }

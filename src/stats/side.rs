@@ -124,7 +124,7 @@ pub enum InvalidBenchmark {
         session: String,
         /// Place of the launch in its session.
         order: u64,
-        /// `syscall` or `memory`.
+        /// `syscall`, `user` or `memory`.
         probe: &'static str,
         /// What is wrong.
         reason: InvalidSample,
@@ -299,4 +299,36 @@ fn checked(key: &LaunchKey, raw: &RawLaunch<'_>) -> Result<Launch, InvalidBenchm
         level,
         flags: raw.flags.iter().cloned().collect(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_probe_is_the_time_of_both_its_parts() {
+        let level = |user: &[f64]| {
+            let raw = RawLaunch {
+                iters: &[1.0; 4],
+                times_ns: &[8.0, 9.0, 9.0, 9.0],
+                probe_ns: Some(RawProbe {
+                    syscall: &[40.0, 50.0, 50.0, 50.0],
+                    user,
+                    memory: &[],
+                }),
+                flags: &[],
+            };
+            let key = LaunchKey {
+                session: SessionId::new("s"),
+                order: 0,
+            };
+            checked(&key, &raw).expect("measurements").level
+        };
+        // Of four samples the fastest counts: 40 ns of system calls; with 70 or 55 of the rest, 105 (50 + 55).
+        let both = level(&[70.0, 55.0, 80.0, 80.0]);
+        approx::assert_abs_diff_eq!(both.probe.expect("both parts"), 105_f64.ln(), epsilon = 1e-12);
+        approx::assert_abs_diff_eq!(both.probe_syscall.expect("a part"), 40_f64.ln(), epsilon = 1e-12);
+        let older = level(&[]);
+        assert_eq!((older.probe, older.probe_syscall), (None, both.probe_syscall));
+    }
 }

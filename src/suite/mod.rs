@@ -251,10 +251,7 @@ impl Suite {
                 // The first failure is the one to report.
                 let _ = measure::abandon(workload, device);
             }
-            return match failure {
-                Interrupt::SetUp(failure) if failure.is_skip() => self.skip(id, &failure, started).map(|()| None),
-                Interrupt::SetUp(failure) | Interrupt::Run(failure) => Err(self.fail(id, failure, started)),
-            };
+            return self.interrupted(id, failure, started).map(|()| None);
         }
         // A case that the filter leaves out was never prepared.
         let (Some(workload), Some(device)) = (prepared, device) else {
@@ -276,20 +273,31 @@ impl Suite {
 
     /// Checks and closes a case that was measured.
     fn finish(&mut self, case: &dyn Case, workload: Box<dyn Workload>) -> Result<Observation, Failure> {
-        let device = self.opened_device();
+        let workload = self.keep_kernels(case, workload)?;
+        let observation = measure::finish(workload, &self.opened_device())?;
+        all_released().map(|()| observation)
+    }
+
+    /// Closes a case of which more samples are to be taken later.
+    fn close_case(&mut self, case: &dyn Case, workload: Box<dyn Workload>) -> Result<(), Failure> {
+        self.keep_kernels(case, workload)?.close()?;
+        all_released()
+    }
+
+    /// Keeps the kernels loaded from the first case that has them on.
+    fn keep_kernels(&mut self, case: &dyn Case, workload: Box<dyn Workload>) -> Result<Box<dyn Workload>, Failure> {
         if self.kernels.is_none() && case.kernel_work().is_some() {
             // While the workload still has them.
             match Kernels::shared() {
                 Ok(kernels) => self.kernels = Some(kernels),
                 Err(error) => {
                     // The first failure is the one to report.
-                    let _ = measure::abandon(workload, &device);
+                    let _ = measure::abandon(workload, &self.opened_device());
                     return Err(error.into());
                 }
             }
         }
-        let observation = measure::finish(workload, &device)?;
-        all_released().map(|()| observation)
+        Ok(workload)
     }
 
     /// The device, which nothing but a list of ids goes without, and that runs no case.
@@ -327,6 +335,14 @@ impl Suite {
             recorder.skip(id, reason.to_string());
         }
         Ok(())
+    }
+
+    /// Skips a case that the device cannot do; any other failure is the run's end.
+    fn interrupted(&mut self, id: &BenchmarkId, interrupt: Interrupt, started: SystemTime) -> Result<(), SuiteError> {
+        match interrupt {
+            Interrupt::SetUp(failure) if failure.is_skip() => self.skip(id, &failure, started),
+            Interrupt::SetUp(failure) | Interrupt::Run(failure) => Err(self.fail(id, failure, started)),
+        }
     }
 
     /// Takes back what Criterion saved of a case that failed.

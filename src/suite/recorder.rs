@@ -10,7 +10,7 @@ use crate::host_probe::{HostProbe, Reading};
 use crate::kernel_work::KernelWork;
 use crate::measure::{Case, LOOP_TIME_MAX, Preparation};
 use crate::observation::Observation;
-use crate::suite::turns::Division;
+use crate::suite::turns::{Division, worthwhile};
 use crate::whole_file;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
@@ -65,6 +65,7 @@ impl Recorder {
                 bench: bench.to_owned(),
                 environment,
                 samples: BTreeMap::new(),
+                samples_per_turn: BTreeMap::new(),
                 device_time_ns: BTreeMap::new(),
                 observations: BTreeMap::new(),
                 skipped: Vec::new(),
@@ -73,16 +74,22 @@ impl Recorder {
         })
     }
 
-    /// How the samples of a case are divided into turns. What the device paces is the same at every moment,
-    /// and each turn costs its preparation.
+    /// How the samples of a case are divided into turns.
     pub(super) fn division(&self, id: &BenchmarkId) -> Division {
-        let host_bound = self.request.host_bound.as_ref();
-        let turns = host_bound.is_none_or(|ids| ids.contains(&id.to_string()));
+        let samples = self.request.sample_size.max(1);
+        let samples_per_turn = self.request.samples_per_turn.get(&id.to_string()).copied();
         Division {
-            turns_max: if turns { self.request.turns } else { 1 },
-            samples: self.request.sample_size,
+            samples,
+            samples_per_turn: samples_per_turn.unwrap_or(samples).clamp(1, samples),
             warm_up: Duration::try_from_secs_f64(self.request.warm_up_time_s).unwrap_or_default(),
         }
+    }
+
+    /// Notes what a turn of a case costs beside its samples, and what each of them takes.
+    pub(super) fn note_turn(&mut self, id: &BenchmarkId, beside: Duration, sample: Duration) {
+        let samples = self.request.sample_size.max(1);
+        let worthwhile = worthwhile(samples, self.request.turns, beside, sample);
+        self.record.samples_per_turn.insert(id.to_string(), worthwhile);
     }
 
     /// Whether the request wants this case.

@@ -32,12 +32,15 @@ enum Request {
     Turn,
     /// The time of this many iterations, now.
     Run(u64),
+    /// To go on, now that the sample is taken.
+    GoOn,
 }
 
 /// Criterion at work on one case.
 pub(super) struct Sampler<'scope> {
     requests: Receiver<Request>,
-    turns: Sender<()>,
+    /// Lets it take a turn, or go on.
+    leave: Sender<()>,
     elapsed: Sender<Duration>,
     thread: ScopedJoinHandle<'scope, thread::Result<()>>,
 }
@@ -46,40 +49,49 @@ impl<'scope> Sampler<'scope> {
     /// Starts Criterion on a case.
     pub(super) fn start(scope: &'scope Scope<'scope, '_>, sampled: Sampled) -> Sampler<'scope> {
         let (request, requests) = channel();
-        let (turns, turn) = channel();
+        let (leave, given) = channel();
         let (elapsed, elapsed_of_run) = channel();
         let desk = Desk {
             request,
-            turn,
+            leave: given,
             elapsed: elapsed_of_run,
         };
         Sampler {
             requests,
-            turns,
+            leave,
             elapsed,
             thread: scope.spawn(move || sample(&sampled, &desk)),
         }
     }
 
-    /// Waits until Criterion asks for a sample; false where it has ended.
+    /// Waits until Criterion asks for a sample; false where it has ended. After a sample, this is what lets it
+    /// go on to the next, or to its analysis.
     pub(super) fn waits(&self) -> bool {
-        matches!(self.requests.recv(), Ok(Request::Turn))
+        loop {
+            match self.requests.recv() {
+                Ok(Request::GoOn) => self.give_leave(),
+                asked => return matches!(asked, Ok(Request::Turn)),
+            }
+        }
     }
 
-    /// Lets Criterion, which waits, take one sample, whose time `run` returns for a number of iterations.
-    /// Returns whether it waits for another.
+    /// Lets Criterion, which waits, take one sample, whose time `run` returns for a number of iterations. It
+    /// then stands still until it is asked whether it [waits](Sampler::waits) for another.
     ///
     /// # Errors
     ///
     /// What `run` fails with. Criterion then has no time to go on with, so the sampler is to be ended.
-    pub(super) fn take<E>(&self, run: impl FnOnce(u64) -> Result<Duration, E>) -> Result<bool, E> {
+    pub(super) fn take<E>(&self, run: impl FnOnce(u64) -> Result<Duration, E>) -> Result<(), E> {
+        self.give_leave();
+        if let Ok(Request::Run(iterations)) = self.requests.recv() {
+            let _ = self.elapsed.send(run(iterations)?);
+        }
+        Ok(())
+    }
+
+    fn give_leave(&self) {
         // Where the thread has ended, nobody asks.
-        let _ = self.turns.send(());
-        let Ok(Request::Run(iterations)) = self.requests.recv() else {
-            return Ok(false);
-        };
-        let _ = self.elapsed.send(run(iterations)?);
-        Ok(self.waits())
+        let _ = self.leave.send(());
     }
 
     /// Ends Criterion, wherever it is.
@@ -90,11 +102,11 @@ impl<'scope> Sampler<'scope> {
     pub(super) fn end(self) -> thread::Result<()> {
         let Sampler {
             requests,
-            turns,
+            leave,
             elapsed,
             thread,
         } = self;
-        drop((requests, turns, elapsed));
+        drop((requests, leave, elapsed));
         thread.join().and_then(|ended| ended)
     }
 }
@@ -102,7 +114,7 @@ impl<'scope> Sampler<'scope> {
 /// The thread's side of the channels.
 struct Desk {
     request: Sender<Request>,
-    turn: Receiver<()>,
+    leave: Receiver<()>,
     elapsed: Receiver<Duration>,
 }
 
@@ -111,7 +123,11 @@ struct Left;
 
 impl Desk {
     fn await_turn(&self) {
-        self.ask(Request::Turn, &self.turn);
+        self.ask(Request::Turn, &self.leave);
+    }
+
+    fn await_end_of_sample(&self) {
+        self.ask(Request::GoOn, &self.leave);
     }
 
     fn time_of(&self, iterations: u64) -> Duration {
@@ -141,6 +157,7 @@ fn sample(sampled: &Sampled, desk: &Desk) -> thread::Result<()> {
             // Outside Criterion's clock, by which it decides on the iterations of a sample.
             desk.await_turn();
             bencher.iter_custom(|iterations| desk.time_of(iterations));
+            desk.await_end_of_sample();
         });
     }));
     measured.or_else(|payload: Box<dyn Any + Send>| if payload.is::<Left>() { Ok(()) } else { Err(payload) })

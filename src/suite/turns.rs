@@ -6,15 +6,14 @@
 //! moments by 2.5 to 3.9 %, of 120 samples in twelve moments by 2.1 to 3.3 %.
 //!
 //! Between turns a case holds nothing, so what is measured next never meets another case's memory. Each
-//! turn therefore prepares the case, runs one loop that nobody measures, and checks and closes it after its
-//! samples.
+//! turn therefore prepares the case, runs one loop that nobody measures, and closes it after its samples.
 
 use super::recorder::Disturbance;
 use super::sampler::{Sampled, Sampler};
-use super::{Outcome, Suite, SuiteError, all_released};
+use super::{Interrupt, Outcome, Suite, SuiteError, all_released};
 use crate::baseline::criterion_home;
 use crate::case::BenchmarkId;
-use crate::cuda::Device;
+use crate::cuda::{Device, Kernels};
 use crate::host_probe::Reading;
 use crate::measure::{self, Case, Failure, Observation, Preparation, Workload};
 use rand::rngs::StdRng;
@@ -26,10 +25,10 @@ use std::time::{Duration, Instant, SystemTime};
 /// How the samples of a case are divided into turns.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Division {
-    /// Turns of a case at most; one takes all its samples at one moment.
-    pub(super) turns_max: u32,
     /// Samples of a case.
     pub(super) samples: u64,
+    /// Samples of each of its turns.
+    pub(super) samples_per_turn: u64,
     /// Criterion's warm-up, which the first turn takes too.
     pub(super) warm_up: Duration,
 }
@@ -37,32 +36,28 @@ pub(super) struct Division {
 /// What a turn may cost beside its samples however short they are.
 const TURN_FREE: Duration = Duration::from_millis(3);
 
-impl Division {
-    /// Samples of a turn where the user's limit alone decides.
-    fn least(&self) -> u64 {
-        self.samples.div_ceil(u64::from(self.turns_max.max(1))).max(1)
-    }
-
-    /// Samples of a turn, from what a turn costs beside them and what each takes: as few as allowed while the
-    /// turn costs no more than its samples take.
-    fn samples_per_turn(&self, beside: Duration, sample: Duration) -> u64 {
-        let worth = if beside <= TURN_FREE {
-            1
-        } else {
-            let sample_ns = sample.as_nanos().max(1);
-            u64::try_from(beside.as_nanos().div_ceil(sample_ns)).unwrap_or(u64::MAX)
-        };
-        worth.clamp(self.least(), self.samples.max(self.least()))
-    }
+/// Samples of a turn, from what a turn costs beside them and what each takes: as few as `turns_max` turns
+/// allow while the turn costs no more than its samples take.
+pub(super) fn worthwhile(samples: u64, turns_max: u32, beside: Duration, sample: Duration) -> u64 {
+    let least = samples.div_ceil(u64::from(turns_max.max(1))).max(1);
+    let worth = if beside <= TURN_FREE {
+        1
+    } else {
+        let sample_ns = sample.as_nanos().max(1);
+        u64::try_from(beside.as_nanos().div_ceil(sample_ns)).unwrap_or(u64::MAX)
+    };
+    worth.clamp(least, samples.max(least))
 }
 
-/// What a sample took in all.
+/// What a sample took.
 #[derive(Clone, Copy, Debug, Default)]
 struct Cost {
-    /// With the probes.
+    /// In all, with the probes.
     whole: Duration,
-    /// As Criterion sees it, what is not timed included.
+    /// What ran, what is not timed included.
     run: Duration,
+    /// Whole loops that ran.
+    loops: u32,
 }
 
 /// A case between its first turn and its last.
@@ -72,11 +67,12 @@ struct Entry<'scope, 'case> {
     case: &'case dyn Case,
     sampler: Sampler<'scope>,
     started: SystemTime,
+    division: Division,
+    /// It has had its first turn.
+    begun: bool,
     /// Criterion waits for another sample.
     waits: bool,
     samples_left: u64,
-    /// Samples of each of its turns.
-    samples_per_turn: u64,
     /// Beside each of Criterion's calls, the warm-up's included.
     readings: Vec<Reading>,
     disturbance: Disturbance,
@@ -92,44 +88,33 @@ impl Suite {
         order: Vec<usize>,
     ) -> Result<Vec<Option<Outcome>>, SuiteError> {
         let mut random = StdRng::seed_from_u64(self.order_seed.unwrap_or_default());
+        if self.kernels.is_none() && cases.iter().any(|(_, case)| case.kernel_work().is_some()) {
+            // Not in the first case's turn, whose cost it would be. Where it fails, it fails there as well.
+            self.kernels = Kernels::shared().ok();
+        }
         thread::scope(|scope| {
             let mut outcomes: Vec<Option<Outcome>> = vec![None; cases.len()];
             let mut entries = Vec::new();
             for index in order {
-                let Some(mut entry) = self.enter(scope, group, index, cases[index])? else {
-                    continue;
-                };
-                self.first_turn(&mut entry)?;
-                if entry.waits {
-                    entries.push(Some(entry));
-                } else {
-                    outcomes[index] = Some(self.leave(entry)?);
+                if let Some(entry) = self.enter(scope, group, index, cases[index])? {
+                    entries.extend(self.advance(entry, &mut outcomes)?);
                 }
             }
             let turns: Vec<u64> = entries
                 .iter()
-                .flatten()
-                .map(|entry| entry.samples_left.div_ceil(entry.samples_per_turn).max(1))
+                .map(|entry| entry.samples_left.div_ceil(entry.division.samples_per_turn).max(1))
                 .collect();
+            let mut entries: Vec<Option<Entry<'_, '_>>> = entries.into_iter().map(Some).collect();
             for place in interleaved(&turns, &mut random) {
-                let Some(mut entry) = entries[place].take() else {
-                    continue;
-                };
-                self.later_turn(&mut entry)?;
-                if entry.waits {
-                    entries[place] = Some(entry);
-                } else {
-                    let index = entry.index;
-                    outcomes[index] = Some(self.leave(entry)?);
+                if let Some(entry) = entries[place].take() {
+                    entries[place] = self.advance(entry, &mut outcomes)?;
                 }
             }
             // Whom Criterion asked for more samples than the request said.
-            for mut entry in entries.into_iter().flatten() {
-                while entry.waits {
-                    self.later_turn(&mut entry)?;
+            for mut waiting in entries {
+                while let Some(entry) = waiting {
+                    waiting = self.advance(entry, &mut outcomes)?;
                 }
-                let index = entry.index;
-                outcomes[index] = Some(self.leave(entry)?);
             }
             Ok(outcomes)
         })
@@ -168,21 +153,19 @@ impl Suite {
             && let Err(failure) = self.prove(case, preparation)
         {
             end(sampler);
-            return if failure.is_skip() {
-                self.skip(id, &failure, started).map(|()| None)
-            } else {
-                Err(self.fail(id, failure, started))
-            };
+            return self.interrupted(id, Interrupt::SetUp(failure), started).map(|()| None);
         }
+        let division = self.recorder().division(id);
         Ok(Some(Entry {
             index,
             id,
             case,
             sampler,
             started,
+            division,
+            begun: false,
             waits: true,
-            samples_left: 0,
-            samples_per_turn: 1,
+            samples_left: division.samples,
             readings: Vec::new(),
             disturbance: Disturbance::default(),
             observation: Observation::default(),
@@ -192,46 +175,80 @@ impl Suite {
     /// Has a case show that it can be measured, apart from its turns.
     fn prove(&mut self, case: &dyn Case, preparation: Preparation) -> Result<(), Failure> {
         crate::cuda::forget_failures();
-        let device = self.opened_device();
-        let workload = measure::prepare_as(case, &device, preparation)?;
+        let workload = measure::prepare_as(case, &self.opened_device(), preparation)?;
         self.finish(case, workload).map(drop)
     }
 
-    /// Criterion's warm-up, and as few samples as may be: only then is it known what a turn costs.
-    fn first_turn(&mut self, entry: &mut Entry<'_, '_>) -> Result<(), SuiteError> {
-        let division = self.recorder().division(entry.id);
-        entry.samples_left = division.samples;
-        entry.samples_per_turn = division.least();
-        let (mut sample, mut sampled) = (Cost::default(), Duration::ZERO);
-        let turn = self.turn(entry, |suite, entry, workload| {
-            let start = Instant::now();
-            let mut warm = Duration::ZERO;
-            while entry.waits && warm <= division.warm_up {
-                warm += suite.sample(entry, workload)?.run;
+    /// Gives a case one turn, and returns it if it needs another.
+    fn advance<'scope, 'case>(
+        &mut self,
+        mut entry: Entry<'scope, 'case>,
+        outcomes: &mut [Option<Outcome>],
+    ) -> Result<Option<Entry<'scope, 'case>>, SuiteError> {
+        match self.turn(&mut entry) {
+            Ok(()) if entry.waits => Ok(Some(entry)),
+            Ok(()) => {
+                let index = entry.index;
+                outcomes[index] = Some(self.leave(entry)?);
+                Ok(None)
             }
-            sample = suite.samples(entry, workload)?;
-            sampled = start.elapsed();
-            Ok(())
-        })?;
-        // Later turns begin with a loop that nobody measures.
-        let beside = turn.saturating_sub(sampled) + sample.run;
-        entry.samples_per_turn = division.samples_per_turn(beside, sample.whole);
+            Err(interrupt) => {
+                end(entry.sampler);
+                self.interrupted(entry.id, interrupt, entry.started).map(|()| None)
+            }
+        }
+    }
+
+    /// Prepares a case, has the samples of one turn taken, and closes it, checked where they were its last.
+    fn turn(&mut self, entry: &mut Entry<'_, '_>) -> Result<(), Interrupt> {
+        crate::cuda::forget_failures();
+        let device = self.opened_device();
+        let start = Instant::now();
+        let mut workload = measure::prepare_as(entry.case, &device, Preparation::Proven).map_err(Interrupt::SetUp)?;
+        let prepared = start.elapsed();
+        let sample = match self.samples(entry, workload.as_mut()) {
+            Ok(sample) => sample,
+            Err(failure) => {
+                // The first failure is the one to report.
+                let _ = measure::abandon(workload, &device);
+                return Err(Interrupt::Run(failure));
+            }
+        };
+        // The whole effect is checked after the last sample, as everywhere; each sample has looked at a part of
+        // its own.
+        if entry.waits {
+            self.close_case(entry.case, workload).map_err(Interrupt::Run)?;
+        } else {
+            entry.observation = self.finish(entry.case, workload).map_err(Interrupt::Run)?;
+        }
+        let recorder = self.recorder();
+        let disturbance = recorder.disturbance();
+        entry.disturbance.extend(disturbance);
+        if !entry.begun {
+            // To close a case takes about as long as to prepare it, and later turns begin with a loop.
+            let beside = prepared * 2 + sample.run / sample.loops.max(1);
+            recorder.note_turn(entry.id, beside, sample.whole);
+            entry.begun = true;
+        }
         Ok(())
     }
 
-    fn later_turn(&mut self, entry: &mut Entry<'_, '_>) -> Result<(), SuiteError> {
-        let turn = self.turn(entry, |suite, entry, workload| {
+    /// Takes the samples of one turn, after Criterion's warm-up or a loop that nobody measures, and returns what
+    /// the last cost.
+    fn samples(&mut self, entry: &mut Entry<'_, '_>, workload: &mut dyn Workload) -> Result<Cost, Failure> {
+        if entry.begun {
+            // Whoever waits for a sign of life, as `poolbench record` does, hears Criterion only at first.
+            eprintln!("Benchmarking {}: Another turn", entry.id);
             let loop_iterations = workload.iterations_per_loop();
             measure::run(workload, loop_iterations)?;
-            suite.samples(entry, workload).map(drop)
-        });
-        turn.map(drop)
-    }
-
-    /// Takes the samples of one turn, and returns what the last cost.
-    fn samples(&mut self, entry: &mut Entry<'_, '_>, workload: &mut dyn Workload) -> Result<Cost, Failure> {
+        } else {
+            let mut warm = Duration::ZERO;
+            while entry.waits && warm <= entry.division.warm_up {
+                warm += self.sample(entry, workload)?.run;
+            }
+        }
         let mut cost = Cost::default();
-        for _ in 0..entry.samples_per_turn {
+        for _ in 0..entry.division.samples_per_turn {
             if !entry.waits {
                 break;
             }
@@ -241,51 +258,29 @@ impl Suite {
         Ok(cost)
     }
 
-    /// Prepares a case, has its samples taken, and checks and closes it. Returns how long that took.
-    fn turn(
-        &mut self,
-        entry: &mut Entry<'_, '_>,
-        samples: impl FnOnce(&mut Suite, &mut Entry<'_, '_>, &mut dyn Workload) -> Result<(), Failure>,
-    ) -> Result<Duration, SuiteError> {
-        let start = Instant::now();
-        crate::cuda::forget_failures();
-        let device = self.opened_device();
-        let taken = match measure::prepare_as(entry.case, &device, Preparation::Proven) {
-            Err(failure) => Err(failure),
-            Ok(mut workload) => match samples(self, entry, workload.as_mut()) {
-                Ok(()) => self.finish(entry.case, workload),
-                Err(failure) => {
-                    // The first failure is the one to report.
-                    let _ = measure::abandon(workload, &device);
-                    Err(failure)
-                }
-            },
-        };
-        entry.observation = taken.map_err(|failure| self.fail(entry.id, failure, entry.started))?;
-        let took = start.elapsed();
-        let disturbance = self.recorder().disturbance();
-        entry.disturbance.extend(disturbance);
-        Ok(took)
-    }
-
     /// Takes one sample.
     fn sample(&mut self, entry: &mut Entry<'_, '_>, workload: &mut dyn Workload) -> Result<Cost, Failure> {
         let start = Instant::now();
+        let per_loop = workload.iterations_per_loop();
         // Outside Criterion's clock, by which it decides on the iterations of a sample.
         let before = self.recorder().read_probe();
-        let mut run = Duration::ZERO;
-        entry.waits = entry.sampler.take(|iterations| {
+        let (mut run, mut loops) = (Duration::ZERO, 0);
+        entry.sampler.take(|iterations| {
             let start = Instant::now();
             let elapsed = measure::run(workload, iterations)?;
             run = start.elapsed();
+            loops = iterations.div_ceil(per_loop);
             Ok::<_, Failure>(elapsed)
         })?;
         let after = self.recorder().read_probe();
+        let whole = start.elapsed();
+        entry.waits = entry.sampler.waits();
         let reading = before.zip(after).map(|(before, after)| before.mean(after));
         entry.readings.extend(reading);
         Ok(Cost {
-            whole: start.elapsed(),
+            whole,
             run,
+            loops: u32::try_from(loops).unwrap_or(u32::MAX),
         })
     }
 
@@ -333,27 +328,21 @@ fn interleaved(turns: &[u64], random: &mut StdRng) -> Vec<usize> {
 mod tests {
     use super::*;
 
-    const TEN: Division = Division {
-        turns_max: 10,
-        samples: 10,
-        warm_up: Duration::from_millis(2),
-    };
-
     #[test]
     fn a_turn_costs_no_more_than_its_samples_or_next_to_nothing() {
         let ms = Duration::from_millis;
+        let ten = |beside, sample| worthwhile(10, 10, ms(beside), ms(sample));
         // Up to 3 ms are free.
-        assert_eq!(TEN.samples_per_turn(ms(3), ms(1)), 1);
+        assert_eq!(ten(3, 1), 1);
         // 15 ms are worth two samples of 13 ms, 140 ms all ten of 5 ms.
-        assert_eq!(TEN.samples_per_turn(ms(15), ms(13)), 2);
-        assert_eq!(TEN.samples_per_turn(ms(140), ms(5)), 10);
-        assert_eq!(TEN.samples_per_turn(ms(140), Duration::ZERO), 10);
+        assert_eq!(ten(15, 13), 2);
+        assert_eq!(ten(140, 5), 10);
+        assert_eq!(ten(140, 0), 10);
     }
 
     #[test]
     fn the_user_limits_the_turns() {
-        let division = |turns_max| Division { turns_max, ..TEN };
-        let free = |turns_max| division(turns_max).samples_per_turn(Duration::ZERO, Duration::ZERO);
+        let free = |turns_max| worthwhile(10, turns_max, Duration::ZERO, Duration::ZERO);
         // No turn counts as one.
         assert_eq!([0, 1, 3, 10, 99].map(free), [10, 10, 4, 1, 1]);
     }

@@ -85,6 +85,7 @@ fn record(bench: &str, request: &RecordRequest, turn: u64) -> ProcessRecord {
         bench: bench.to_owned(),
         environment: environment(turn),
         samples: BTreeMap::new(),
+        samples_per_turn: BTreeMap::new(),
         device_time_ns: BTreeMap::new(),
         observations: BTreeMap::new(),
         skipped: Vec::new(),
