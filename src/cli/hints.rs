@@ -154,7 +154,7 @@ fn a_report_records_its_sides_again_with_their_settings() {
         measurement_time_s: 0.5,
         turns: 3,
         sample_size: 20,
-        loop_time_max_s: 0.1,
+        loop_time_max_s: 0.25,
         filter: Some(String::from("-a|b")),
         probes: false,
         ..Settings::default()
@@ -175,7 +175,7 @@ fn a_report_records_its_sides_again_with_their_settings() {
     let lines = record_commands(&side);
     assert_eq!(lines.len(), 2, "{lines:?}");
     let record = "poolbench record --name host --launches 5";
-    let flags = "--filter='-a|b' --measurement-time 0.5 --sample-size 20 --turns 3 --no-probes";
+    let flags = "--filter='-a|b' --measurement-time 0.5 --sample-size 20 --turns 3 --loop-time-max 0.25 --no-probes";
     assert!(lines[0].contains(&format!("{record} {flags}  # driver")), "{lines:?}");
     assert!(
         lines[1].contains(&format!("{record} --append  # 1 more time")),

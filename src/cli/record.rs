@@ -54,7 +54,7 @@ pub(super) struct Arguments {
     /// What one loop may take, in seconds; 0.05 by default. Slower cases are skipped.
     #[arg(long, value_name = "S")]
     loop_time_max: Option<f64>,
-    /// What a bench executable may print nothing for, in seconds, before it is killed; by default 600 and
+    /// What a bench executable may say nothing for, in seconds, before it is killed; by default 600 and
     /// twice what the longest case may take. The recording then goes on with `--resume`.
     #[arg(long, value_name = "S")]
     silence_max: Option<f64>,
