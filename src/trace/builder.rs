@@ -89,9 +89,12 @@ impl Builder {
 
     /// Whether the address is live.
     pub fn is_live(&self, stream: Stream, address: u64) -> bool {
-        self.seen
-            .get(&(stream.process, stream.device, address))
-            .is_some_and(|seen| seen.live)
+        self.live_block(stream, address).is_some()
+    }
+
+    fn live_block(&self, stream: Stream, address: u64) -> Option<Seen> {
+        let seen = self.seen.get(&(stream.process, stream.device, address))?;
+        seen.live.then_some(*seen)
     }
 
     /// Adds an allocation.
@@ -107,37 +110,60 @@ impl Builder {
             self.warn(WarningKind::NullPointer, Some(place));
             return Ok(());
         }
+        let before = self.live_block(call.stream, address);
+        if let Some(before) = before
+            && self.window == Window::Whole
+        {
+            let earlier = before.place;
+            return Err(Fault::at(place, Problem::AllocatedTwice { address, earlier }));
+        }
+        self.start_block(call, address, size_bytes, before)?;
+        if before.is_some() {
+            self.warn(WarningKind::MissedFree, Some(place));
+        }
+        Ok(())
+    }
+
+    /// Adds the free of the block at an address and an allocation in its place; nothing where one cannot be added.
+    pub fn realloc(&mut self, call: Call, address: u64, size_bytes: u64) -> Result<(), Fault> {
+        let Some(before) = self.live_block(call.stream, address) else {
+            return Err(Fault::at(call.place, Problem::Realloc { address }));
+        };
+        if size_bytes > SIZE_BYTES_MAX {
+            return Err(Fault::at(call.place, Problem::SizeTooLarge { size_bytes }));
+        }
+        self.start_block(call, address, size_bytes, Some(before))
+    }
+
+    /// Adds an allocation, and before it the free of the block that it replaces.
+    fn start_block(&mut self, call: Call, address: u64, size_bytes: u64, before: Option<Seen>) -> Result<(), Fault> {
+        let place = call.place;
+        let replaced_bytes = before.map_or(0, |before| self.allocations[before.allocation as usize].size_bytes);
+        if (self.live_bytes - replaced_bytes).checked_add(size_bytes).is_none() {
+            return Err(Fault::at(place, Problem::LiveTooLarge));
+        }
+        let time_ns = self.admit(call, 1 + u64::from(before.is_some()))?;
+        if let Some(before) = before {
+            self.end_block(call, time_ns, before.allocation);
+        }
         if size_bytes == 0 {
             self.warn(WarningKind::ZeroSize, Some(place));
         }
-        let key = (call.stream.process, call.stream.device, address);
         let allocation = self.allocations.len() as u32;
         let now = Seen {
             allocation,
             live: true,
             place,
         };
-        if let Some(before) = self.seen.insert(key, now)
-            && before.live
-        {
-            if self.window == Window::Whole {
-                let earlier = before.place;
-                return Err(Fault::at(place, Problem::AllocatedTwice { address, earlier }));
-            }
-            self.warn(WarningKind::MissedFree, Some(place));
-            self.end_block(call, before.allocation)?;
-        }
-        self.live_bytes = self
-            .live_bytes
-            .checked_add(size_bytes)
-            .ok_or(Fault::at(place, Problem::LiveTooLarge))?;
-        let alloc_event = self.events.len() as u32;
-        self.push(call, EventKind::Alloc, allocation)?;
+        self.seen
+            .insert((call.stream.process, call.stream.device, address), now);
+        self.live_bytes += size_bytes;
         self.allocations.push(Allocation {
             size_bytes,
-            alloc_event,
+            alloc_event: self.events.len() as u32,
             free_event: Event::NONE,
         });
+        self.push(call, time_ns, EventKind::Alloc, allocation);
         Ok(())
     }
 
@@ -150,7 +176,7 @@ impl Builder {
             return Ok(());
         }
         let key = (call.stream.process, call.stream.device, address);
-        let Some(seen) = self.seen.get_mut(&key) else {
+        let Some(seen) = self.seen.get(&key).copied() else {
             if self.window == Window::Whole {
                 return Err(Fault::at(place, Problem::UnknownFree { address }));
             }
@@ -171,67 +197,82 @@ impl Builder {
             let earlier = seen.place;
             return Err(Fault::at(place, Problem::DoubleFree { address, earlier }));
         }
-        seen.live = false;
-        seen.place = place;
+        let time_ns = self.admit(call, 1)?;
         let allocation = seen.allocation;
+        self.seen.insert(
+            key,
+            Seen {
+                allocation,
+                live: false,
+                place,
+            },
+        );
         let allocated_bytes = self.allocations[allocation as usize].size_bytes;
         if size_bytes.is_some_and(|size_bytes| size_bytes != allocated_bytes) {
             self.warn(WarningKind::SizeMismatch, Some(place));
         }
-        self.end_block(call, allocation)
+        self.end_block(call, time_ns, allocation);
+        Ok(())
     }
 
     /// Adds the free of a block that is live.
-    fn end_block(&mut self, call: Call, allocation: u32) -> Result<(), Fault> {
+    fn end_block(&mut self, call: Call, time_ns: u64, allocation: u32) {
         let block = &mut self.allocations[allocation as usize];
         block.free_event = self.events.len() as u32;
         self.live_bytes -= block.size_bytes;
-        self.push(call, EventKind::Free, allocation)
+        self.push(call, time_ns, EventKind::Free, allocation);
     }
 
     /// Adds a wait for the call's stream.
     pub fn sync_stream(&mut self, call: Call) -> Result<(), Fault> {
-        self.push(call, EventKind::Sync, Event::NONE)
+        let time_ns = self.admit(call, 1)?;
+        self.push(call, time_ns, EventKind::Sync, Event::NONE);
+        Ok(())
     }
 
     /// Adds a wait for the whole device.
     pub fn sync_device(&mut self, call: Call) -> Result<(), Fault> {
-        self.push_on(call, EventKind::Sync, Event::NONE, None)
+        let time_ns = self.admit(call, 1)?;
+        self.push_on(call, time_ns, EventKind::Sync, Event::NONE, None);
+        Ok(())
     }
 
     /// Adds a call of which neither block nor size is known.
     pub fn call_only(&mut self, call: Call, kind: EventKind) -> Result<(), Fault> {
+        let time_ns = self.admit(call, 1)?;
         self.warn(WarningKind::NoSizes, Some(call.place));
-        let allocation = match kind {
-            EventKind::Alloc => self.allocations.len() as u32,
-            EventKind::Free | EventKind::Sync => Event::NONE,
-        };
-        let alloc_event = self.events.len() as u32;
-        self.push(call, kind, allocation)?;
+        let mut allocation = Event::NONE;
         if kind == EventKind::Alloc {
+            allocation = self.allocations.len() as u32;
             self.allocations.push(Allocation {
                 size_bytes: 0,
-                alloc_event,
+                alloc_event: self.events.len() as u32,
                 free_event: Event::NONE,
             });
         }
+        self.push(call, time_ns, kind, allocation);
         Ok(())
     }
 
-    fn push(&mut self, call: Call, kind: EventKind, allocation: u32) -> Result<(), Fault> {
-        self.push_on(call, kind, allocation, Some(call.stream))
-    }
-
-    fn push_on(&mut self, call: Call, kind: EventKind, allocation: u32, stream: Option<Stream>) -> Result<(), Fault> {
-        if self.events.len() as u64 >= self.events_max {
-            let limit = self.events_max;
+    /// The time of a call's events, where there is room for so many. All that can refuse a call comes before any
+    /// change: a reader that leaves a cut row out goes on with what is here.
+    fn admit(&mut self, call: Call, events: u64) -> Result<u64, Fault> {
+        let limit = self.events_max;
+        if self.events.len() as u64 + events > limit {
             return Err(Fault::at(call.place, Problem::TooManyEvents { limit }));
         }
-        let time_ns = if self.times_known {
-            self.clock.stamp(call.time_ns, call.place, &mut self.warnings)?
+        if self.times_known {
+            self.clock.stamp(call.time_ns, call.place, &mut self.warnings)
         } else {
-            0
-        };
+            Ok(0)
+        }
+    }
+
+    fn push(&mut self, call: Call, time_ns: u64, kind: EventKind, allocation: u32) {
+        self.push_on(call, time_ns, kind, allocation, Some(call.stream));
+    }
+
+    fn push_on(&mut self, call: Call, time_ns: u64, kind: EventKind, allocation: u32, stream: Option<Stream>) {
         self.events.push(Event {
             time_ns,
             allocation,
@@ -239,7 +280,6 @@ impl Builder {
             stream: stream.map_or(Event::NONE, |stream| self.streams.index(stream)),
             kind,
         });
-        Ok(())
     }
 
     /// The trace. Its times start at 0.

@@ -139,14 +139,8 @@ impl Rows {
                 let said = (layout.logger == Logger::Adaptor).then_some(size_bytes);
                 self.builder.free(call, address, said)
             }
-            Action::Realloc => {
-                // The row names only the new address. If that is live, it is the old one too.
-                if !self.builder.is_live(call.stream, address) {
-                    return Err(Fault::from(Problem::Realloc { address }));
-                }
-                self.builder.free(call, address, None)?;
-                self.builder.alloc(call, address, size_bytes)
-            }
+            // The row names only the new address. If that is live, it is the old one too.
+            Action::Realloc => self.builder.realloc(call, address, size_bytes),
             Action::AllocateFailure => Ok(()),
         }
     }

@@ -124,6 +124,34 @@ fn a_crash_loses_the_tail_of_the_log() {
     assert_eq!(warnings(&trace), [(WarningKind::NoFinalLineFeed, 1)]);
 }
 
+/// A cut number may still be a number, so that the row is only refused by what it asks for.
+#[test]
+fn a_cut_row_changes_nothing() {
+    let start = "Event Type,Device ID,Address,Stream,Size (bytes),Start\nAlloc,0,0x10,0,8,41.5\n";
+    for (row, what) in [
+        ("Free,0,0x10,0,0,4", "time falls by 37.5 s"),
+        ("Alloc,0,0x20,0,64,4", "time falls by 37.5 s"),
+        ("Realloc,0,0x10,0,64,4", "time falls by 37.5 s"),
+        ("Realloc,0,0x10,0,144115188075855872,41.5", "2^57 bytes"),
+        ("Free,0,0x1", "no such block, and too few fields"),
+    ] {
+        let trace = trace(format!("{start}{row}"));
+        assert_eq!(
+            warnings(&trace),
+            [(WarningKind::NoThreads, 1), (WarningKind::CutRow, 1)],
+            "{what}"
+        );
+        assert_eq!(trace.events().len(), 1, "{what}");
+        assert!(trace.allocations()[0].live_at_end(), "{what}");
+        let summary = trace.summary();
+        assert_eq!(
+            (summary.live_at_end.blocks, summary.live_at_end.bytes),
+            (1, 8),
+            "{what}"
+        );
+    }
+}
+
 #[test]
 fn sizes_of_frees_and_of_nothing() {
     let trace = trace(log("1,16:33:00.1,allocate,0x10,8,0\n\
