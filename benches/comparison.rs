@@ -28,7 +28,7 @@ fn side(name: &str, benchmarks: usize, seed: u64) -> Side {
                 times_ns: &times_ns,
                 probe_ns: Some(RawProbe {
                     syscall: &syscall,
-                    memory: &[],
+                    ..RawProbe::default()
                 }),
                 flags: &[],
             };
