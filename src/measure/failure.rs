@@ -1,6 +1,7 @@
 //! What can go wrong with a case.
 
 use super::HOST_LOOP_SIZE_MAX;
+use crate::counted::counted;
 use crate::cuda;
 use std::time::Duration;
 use thiserror::Error;
@@ -20,7 +21,10 @@ pub enum Failure {
         free_bytes: usize,
     },
     /// One loop takes so long that the case cannot be measured in its time.
-    #[error("one loop of {iterations} iterations would take {:.1} s, more than the {:.1} s that a loop may take", loop_time.as_secs_f64(), limit.as_secs_f64())]
+    #[error(
+        "one loop of {} would take {loop_time:.1?}, more than the {limit:.1?} that a loop may take",
+        counted(iterations, "iteration")
+    )]
     TooSlow {
         /// Iterations of the loop.
         iterations: u64,

@@ -1,5 +1,6 @@
 //! Doubts about a comparison, as data.
 
+use crate::counted::{agreeing, counted};
 use std::fmt;
 
 use super::benchmark_id::BenchmarkId;
@@ -57,18 +58,22 @@ impl fmt::Display for Warning {
         match self {
             Self::FewLaunches { launches, needed } => write!(
                 f,
-                "{launches} launch{} a side: a single change cannot be declared below {needed}",
-                if *launches == 1 { "" } else { "es" }
+                "{} a side: a single change cannot be declared below {needed}",
+                counted(launches, "launch")
             ),
             Self::UnequalLaunches { benchmarks } => write!(
                 f,
-                "{benchmarks} benchmarks have more than twice the launches on one side: \
-                 changes in one direction are harder to find"
+                "{} {} more than twice the launches on one side: \
+                 changes in one direction are harder to find",
+                counted(benchmarks, "benchmark"),
+                agreeing(*benchmarks, "has", "have")
             ),
             Self::OneSession { benchmarks } => write!(
                 f,
-                "{benchmarks} benchmarks have one session a side: differences between sessions \
-                 cannot be told from a change; record more sessions"
+                "{} {} one session a side: differences between sessions \
+                 cannot be told from a change; record more sessions",
+                counted(benchmarks, "benchmark"),
+                agreeing(*benchmarks, "has", "have")
             ),
             Self::PartlySharedSessions => {
                 f.write_str("the sides share some sessions, but not all: treated as different sessions")
@@ -86,7 +91,8 @@ impl fmt::Display for Warning {
             Self::HostBoundUnknown { benchmarks } => {
                 write!(
                     f,
-                    "{benchmarks} benchmarks may be host-bound or not: nobody measured it"
+                    "{} may be host-bound or not: nobody measured it",
+                    counted(benchmarks, "benchmark")
                 )
             }
             Self::ProbesIncomplete(id) => {
