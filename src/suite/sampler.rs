@@ -12,7 +12,7 @@ use std::panic::{self, AssertUnwindSafe};
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{self, Scope, ScopedJoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// What Criterion is to measure.
 #[derive(Clone, Debug)]
@@ -32,8 +32,8 @@ enum Request {
     Turn,
     /// The time of this many iterations, now.
     Run(u64),
-    /// To go on, now that the sample is taken.
-    GoOn,
+    /// To go on, now that the sample is taken; by Criterion's clock it took so long.
+    GoOn(Duration),
 }
 
 /// Criterion at work on one case.
@@ -64,29 +64,34 @@ impl<'scope> Sampler<'scope> {
         }
     }
 
-    /// Waits until Criterion asks for a sample; false where it has ended. After a sample, this is what lets it
-    /// go on to the next, or to its analysis.
+    /// Waits until Criterion asks for a sample; false where it has ended.
     pub(super) fn waits(&self) -> bool {
-        loop {
-            match self.requests.recv() {
-                Ok(Request::GoOn) => self.give_leave(),
-                asked => return matches!(asked, Ok(Request::Turn)),
-            }
-        }
+        matches!(self.requests.recv(), Ok(Request::Turn))
     }
 
     /// Lets Criterion, which waits, take one sample, whose time `run` returns for a number of iterations. It
-    /// then stands still until it is asked whether it [waits](Sampler::waits) for another.
+    /// then stands still. Returns how long the sample took by Criterion's clock, which decides on the end of
+    /// its warm-up.
     ///
     /// # Errors
     ///
     /// What `run` fails with. Criterion then has no time to go on with, so the sampler is to be ended.
-    pub(super) fn take<E>(&self, run: impl FnOnce(u64) -> Result<Duration, E>) -> Result<(), E> {
+    pub(super) fn take<E>(&self, run: impl FnOnce(u64) -> Result<Duration, E>) -> Result<Duration, E> {
         self.give_leave();
         if let Ok(Request::Run(iterations)) = self.requests.recv() {
             let _ = self.elapsed.send(run(iterations)?);
         }
-        Ok(())
+        match self.requests.recv() {
+            Ok(Request::GoOn(elapsed)) => Ok(elapsed),
+            _ => Ok(Duration::ZERO),
+        }
+    }
+
+    /// Lets Criterion, which stands still after a sample, go on to the next or to its analysis. Returns whether
+    /// it [waits](Sampler::waits) for another.
+    pub(super) fn goes_on(&self) -> bool {
+        self.give_leave();
+        self.waits()
     }
 
     fn give_leave(&self) {
@@ -126,8 +131,8 @@ impl Desk {
         self.ask(Request::Turn, &self.leave);
     }
 
-    fn await_end_of_sample(&self) {
-        self.ask(Request::GoOn, &self.leave);
+    fn await_end_of_sample(&self, elapsed: Duration) {
+        self.ask(Request::GoOn(elapsed), &self.leave);
     }
 
     fn time_of(&self, iterations: u64) -> Duration {
@@ -156,8 +161,9 @@ fn sample(sampled: &Sampled, desk: &Desk) -> thread::Result<()> {
         group.bench_function(id, |bencher| {
             // Outside Criterion's clock, by which it decides on the iterations of a sample.
             desk.await_turn();
+            let start = Instant::now();
             bencher.iter_custom(|iterations| desk.time_of(iterations));
-            desk.await_end_of_sample();
+            desk.await_end_of_sample(start.elapsed());
         });
     }));
     measured.or_else(|payload: Box<dyn Any + Send>| if payload.is::<Left>() { Ok(()) } else { Err(payload) })

@@ -54,7 +54,7 @@ pub(super) fn worthwhile(samples: u64, turns_max: u32, beside: Duration, sample:
 struct Cost {
     /// In all, with the probes.
     whole: Duration,
-    /// What ran, what is not timed included.
+    /// By Criterion's clock: what ran, what is not timed included.
     run: Duration,
     /// Whole loops that ran.
     loops: u32,
@@ -264,17 +264,14 @@ impl Suite {
         let per_loop = workload.iterations_per_loop();
         // Outside Criterion's clock, by which it decides on the iterations of a sample.
         let before = self.recorder().read_probe();
-        let (mut run, mut loops) = (Duration::ZERO, 0);
-        entry.sampler.take(|iterations| {
-            let start = Instant::now();
-            let elapsed = measure::run(workload, iterations)?;
-            run = start.elapsed();
+        let mut loops = 0;
+        let run = entry.sampler.take(|iterations| {
             loops = iterations.div_ceil(per_loop);
-            Ok::<_, Failure>(elapsed)
+            measure::run(workload, iterations)
         })?;
         let after = self.recorder().read_probe();
         let whole = start.elapsed();
-        entry.waits = entry.sampler.waits();
+        entry.waits = entry.sampler.goes_on();
         let reading = before.zip(after).map(|(before, after)| before.mean(after));
         entry.readings.extend(reading);
         Ok(Cost {
