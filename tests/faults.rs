@@ -188,14 +188,12 @@ fn a_recorded_run_that_fails_in_any_turn_leaves_no_record() {
     ];
     for fault in faults {
         let target = tempfile::tempdir().expect("a temporary folder");
+        let ids = ["scratch_loop/hoisted/4KiB", "scratch_loop/arena/4KiB"].map(String::from);
         let request = RecordRequest {
             output: target.path().join("record.json"),
-            only: Some(
-                ["scratch_loop/hoisted/4KiB", "scratch_loop/arena/4KiB"]
-                    .map(String::from)
-                    .into(),
-            ),
+            only: Some(ids.clone().into()),
             turns: 10,
+            samples_per_turn: ids.map(|id| (id, 1)).into(),
             sample_size: 10,
             warm_up_time_s: 0.01,
             ..RecordRequest::default()
