@@ -175,9 +175,42 @@ fn every_bench_ends_with_one_line_and_no_number_of_the_case_that_failed() {
     }
 }
 
-/// Under `poolbench record` cases take turns, and what fails in any of them ends the process.
+/// A run under `poolbench record`, in which cases take a turn for each sample.
+struct Recorded {
+    output: Output,
+    /// What the process wrote, if anything.
+    record: Option<ProcessRecord>,
+}
+
+fn record(fault: &str, ids: &[String]) -> Recorded {
+    let target = tempfile::tempdir().expect("a temporary folder");
+    let request = RecordRequest {
+        output: target.path().join("record.json"),
+        only: Some(ids.iter().cloned().collect()),
+        turns: 10,
+        samples_per_turn: ids.iter().map(|id| (id.clone(), 1)).collect(),
+        sample_size: 10,
+        warm_up_time_s: 0.01,
+        ..RecordRequest::default()
+    };
+    let path = target.path().join("request.json");
+    std::fs::write(&path, serde_json::to_vec(&request).expect("JSON")).expect("it is written");
+    let output = bench("scratch_loop", fault, "4KiB", &target)
+        .env(RecordRequest::VARIABLE, path)
+        .args(["--sample-size", "10"])
+        .output()
+        .expect("the bench starts");
+    let record = request.output.exists().then(|| {
+        let bytes = std::fs::read(&request.output).expect("a record");
+        serde_json::from_slice(&bytes).expect("its format")
+    });
+    Recorded { output, record }
+}
+
+/// What fails in any turn ends the process.
 #[test]
 fn a_recorded_run_that_fails_in_any_turn_leaves_no_record() {
+    let ids = ["scratch_loop/hoisted/4KiB", "scratch_loop/arena/4KiB"].map(String::from);
     let faults = [
         "cuStreamCreate#1=error:1",
         "cuStreamCreate#7=error:1",
@@ -187,24 +220,7 @@ fn a_recorded_run_that_fails_in_any_turn_leaves_no_record() {
         "cuStreamDestroy_v2#12=late:803",
     ];
     for fault in faults {
-        let target = tempfile::tempdir().expect("a temporary folder");
-        let ids = ["scratch_loop/hoisted/4KiB", "scratch_loop/arena/4KiB"].map(String::from);
-        let request = RecordRequest {
-            output: target.path().join("record.json"),
-            only: Some(ids.clone().into()),
-            turns: 10,
-            samples_per_turn: ids.map(|id| (id, 1)).into(),
-            sample_size: 10,
-            warm_up_time_s: 0.01,
-            ..RecordRequest::default()
-        };
-        let path = target.path().join("request.json");
-        std::fs::write(&path, serde_json::to_vec(&request).expect("JSON")).expect("it is written");
-        let output = bench("scratch_loop", fault, "4KiB", &target)
-            .env(RecordRequest::VARIABLE, path)
-            .args(["--sample-size", "10"])
-            .output()
-            .expect("the bench starts");
+        let Recorded { output, record } = record(fault, &ids);
         assert_eq!(output.status.code(), Some(3), "{fault}: {:?}", own_lines(&output));
         let lines = own_lines(&output);
         assert_eq!(lines.len(), 2, "{fault}: {lines:?}");
@@ -213,7 +229,7 @@ fn a_recorded_run_that_fails_in_any_turn_leaves_no_record() {
             lines[1].contains(&format!("/4KiB: {function} failed: ")),
             "{fault}: {lines:?}"
         );
-        assert!(!request.output.exists(), "{fault}");
+        assert!(record.is_none(), "{fault}");
     }
 }
 
@@ -222,26 +238,9 @@ fn a_recorded_run_that_fails_in_any_turn_leaves_no_record() {
 fn a_recorded_case_that_cannot_be_set_up_is_skipped_in_any_turn() {
     let ids = ["scratch_loop/hoisted/4KiB", "scratch_loop/owned_pool/4KiB"].map(String::from);
     for fault in ["cuMemPoolCreate=error:801", "cuMemPoolCreate#4=error:2"] {
-        let target = tempfile::tempdir().expect("a temporary folder");
-        let request = RecordRequest {
-            output: target.path().join("record.json"),
-            only: Some(ids.clone().into()),
-            turns: 10,
-            samples_per_turn: ids.clone().map(|id| (id, 1)).into(),
-            sample_size: 10,
-            warm_up_time_s: 0.01,
-            ..RecordRequest::default()
-        };
-        let path = target.path().join("request.json");
-        std::fs::write(&path, serde_json::to_vec(&request).expect("JSON")).expect("it is written");
-        let output = bench("scratch_loop", fault, "4KiB", &target)
-            .env(RecordRequest::VARIABLE, path)
-            .args(["--sample-size", "10"])
-            .output()
-            .expect("the bench starts");
+        let Recorded { output, record } = record(fault, &ids);
         assert!(output.status.success(), "{fault}: {:?}", own_lines(&output));
-        let record = std::fs::read(&request.output).expect("a record");
-        let record: ProcessRecord = serde_json::from_slice(&record).expect("its format");
+        let record = record.expect("a record");
         assert!(
             record.samples.keys().eq(&ids[..1]),
             "{fault}: {:?}",

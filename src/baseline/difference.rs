@@ -68,11 +68,8 @@ const fn field(kind: DifferenceKind, place: &'static str, what: &'static str, sh
 
 const fn refused(place: &'static str, what: &'static str, remedy: &'static str) -> Field {
     Field {
-        place,
-        what,
-        kind: DifferenceKind::Refused,
-        shown: Shown::Plain,
         remedy: Some(remedy),
+        ..field(DifferenceKind::Refused, place, what, Shown::Plain)
     }
 }
 

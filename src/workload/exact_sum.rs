@@ -194,8 +194,7 @@ fn input() -> &'static [f32] {
     &INPUT
 }
 
-/// The input on the device. It crosses the bus once a period and is doubled there, which at 256 MiB takes a
-/// hundredth of the time.
+/// The input on the device. Only one period crosses the bus; it is doubled there.
 fn device_input(stream: &Stream, elements: usize) -> Result<DeviceBuffer, Failure> {
     let buffer = DeviceBuffer::uninitialized(elements)?;
     let mut filled = elements.min(PERIOD_ELEMENTS);

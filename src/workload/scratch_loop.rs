@@ -140,8 +140,8 @@ impl Prepared {
         // Input, output and the scratch buffer.
         device.require_free_bytes(case.size.as_bytes().saturating_mul(3))?;
         let lengths = case.lengths();
-        // As long as the largest size whatever is drawn: plain allocations of up to 1 MiB share blocks of 2 MiB
-        // on the H200, and what input and output leave of one decides on sync's time.
+        // As long as the largest size whatever is drawn: plain allocations of up to 1 MiB seem to share
+        // blocks of 2 MiB on the H200, and what input and output leave of one decides on sync's time.
         let mut lane = Lane::new(case.size.elements(), &lengths)?;
         if !case.strategy.has_work {
             lane.sum.expect_no_work();
