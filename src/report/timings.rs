@@ -23,7 +23,7 @@ pub struct Timing {
 pub struct LaunchTime {
     /// Number of the session among those of the side, from 0.
     pub session: usize,
-    /// What the comparison looks at: the mean of the fast quarter. *Unit* ns.
+    /// What the comparison looks at: the mean of the fast half. *Unit* ns.
     pub fast_ns: f64,
 }
 

@@ -32,7 +32,7 @@ pub struct ProbeSlope {
 /// Returns the slope of launch values on probes, or `None` where a launch has no probe, the probe
 /// never moves, or launches are fewer than eight.
 ///
-/// Both numbers of a launch are means over its fastest quarter of samples, which keeps the noise of
+/// Both numbers of a launch are means over its fastest half of samples, which keeps the noise of
 /// the probe from flattening the slope: its reliability, from the halves of a launch's samples, is
 /// 0.94 to 0.96 at ten samples a launch on the H200 recordings. Dividing by it (the consistent
 /// errors-in-variables slope) left the shift between the two recordings as it was (0.2, -0.4, 0.6,

@@ -40,6 +40,14 @@ impl BenchmarkId {
         &self.0
     }
 
+    /// Returns the first of the id's three parts, whose benchmarks one process measures; `None` where the id has not
+    /// three parts.
+    #[must_use]
+    pub fn group(&self) -> Option<&str> {
+        let (group, rest) = self.0.split_once('/')?;
+        (rest.matches('/').count() == 1).then_some(group)
+    }
+
     /// Returns the labels that the id carries: one per part, and one per `name=value` where a part
     /// lists several, separated by commas. Empty where the id has not three parts.
     #[must_use]
@@ -106,5 +114,12 @@ mod tests {
     fn other_ids_have_no_axes() {
         assert!(BenchmarkId::new("async/4096").labels().is_empty());
         assert!(BenchmarkId::new("").labels().is_empty());
+    }
+
+    #[test]
+    fn the_group_is_the_first_of_three_parts() {
+        let group = |id: &str| BenchmarkId::new(id).group().map(str::to_owned);
+        assert_eq!(group("scratch_loop/sync/4KiB").as_deref(), Some("scratch_loop"));
+        assert_eq!([group("async/4096"), group("a/b/c/d"), group("")], [None, None, None]);
     }
 }

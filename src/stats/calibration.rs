@@ -101,7 +101,7 @@ pub struct Calibration {
     pub alarming: Proportion,
     /// Benchmarks called changed, over all splits.
     pub alarms: Proportion,
-    /// Splits in which a common shift was declared.
+    /// Splits in which a common shift was declared, of the suite or of a group.
     pub common_shifts: Proportion,
     /// The benchmarks, by id.
     pub benchmarks: Vec<BenchmarkCalibration>,
@@ -120,6 +120,7 @@ pub fn calibrate(side: &Side, options: &Options, plan: CalibrationPlan) -> Calib
         let (base, new) = halves(&table, &mut random);
         let comparison = compare_tables(&base, &new, options, &mut nulls);
         let before = alarms;
+        let declared = comparison.common_shifts().any(|shift| shift.declared);
         for benchmark in comparison.benchmarks {
             let Some(measured) = benchmark.measured else {
                 continue;
@@ -132,7 +133,7 @@ pub fn calibrate(side: &Side, options: &Options, plan: CalibrationPlan) -> Calib
             trials += 1;
         }
         alarming += usize::from(alarms > before);
-        common += usize::from(comparison.common_shift.is_some_and(|shift| shift.declared));
+        common += usize::from(declared);
     }
     let benchmark = |(id, (alarms, effects)): (BenchmarkId, (usize, Vec<f64>))| {
         let known = effects.len() * 2 > plan.splits;

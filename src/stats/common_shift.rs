@@ -54,54 +54,90 @@ pub struct CommonShift {
     pub probe_shift: Option<Effect>,
 }
 
-/// Returns the common shift as a logarithm: the median estimate of the host-bound benchmarks with
-/// four launches a side; `None` below ten of them.
-pub(super) fn common_estimate(matched: &[Matched]) -> Option<f64> {
-    let estimates: Vec<f64> = eligible(matched).map(|benchmark| benchmark.shift.estimate).collect();
-    (estimates.len() >= BENCHMARKS_MIN).then(|| median(estimates))?
+/// The common shift of a group's host-bound benchmarks, where it differs from the whole suite's.
+#[derive(Debug, Clone, PartialEq)]
+pub struct GroupShift {
+    /// The group: the first part of its benchmarks' ids.
+    pub group: String,
+    /// Its shift. The benchmarks are judged by what they moved beside the whole suite, so nothing of it is
+    /// taken out of their verdicts.
+    pub shift: CommonShift,
 }
 
-fn eligible(matched: &[Matched]) -> impl Iterator<Item = &Matched> {
-    matched
-        .iter()
-        .filter(|benchmark| benchmark.class == Class::HostBound && benchmark.test.launches_min() >= INTERVAL_LAUNCHES)
+/// Returns whether a benchmark tells of the common shift.
+pub(super) fn eligible(benchmark: &Matched) -> bool {
+    benchmark.class == Class::HostBound && benchmark.test.launches_min() >= INTERVAL_LAUNCHES
 }
 
-/// Returns whether too many corrected intervals exclude zero. Intervals that are missing do not.
-pub(super) fn moved_apart(matched: &[Matched], intervals: &[Option<Bounds>], common: f64) -> bool {
-    let (mut all, mut apart) = (0usize, 0usize);
-    for (benchmark, interval) in matched.iter().zip(intervals) {
-        if benchmark.class == Class::HostBound && benchmark.test.launches_min() >= INTERVAL_LAUNCHES {
-            all += 1;
-            apart += usize::from(interval.is_some_and(|interval| interval.excludes(common)));
-        }
-    }
-    apart as f64 > MOVED_APART_SHARE * all as f64
+/// Returns whether too many corrected intervals exclude the common shift. Intervals that are missing do not.
+pub(super) fn moved_apart(intervals: &[Option<Bounds>], common: f64) -> bool {
+    let excludes = |interval: &&Option<Bounds>| interval.is_some_and(|interval| interval.excludes(common));
+    intervals.iter().filter(excludes).count() as f64 > MOVED_APART_SHARE * intervals.len() as f64
 }
 
-/// Returns the common shift with its interval and standing.
-pub(super) fn describe(
-    matched: &[Matched],
-    estimate: f64,
-    correction: Correction,
+/// What host-bound benchmarks have in common, as measured.
+#[derive(Debug, Clone)]
+pub(super) struct Shared<'a> {
+    /// The benchmarks.
+    pub benchmarks: Vec<&'a Matched>,
+    /// The median of their estimates.
+    pub estimate: f64,
     uncertainty: Option<Uncertainty>,
+    /// Standard error of what was taken out of their launch values as weather, not widened for launches that
+    /// are alike in a row, as no interval of one benchmark is.
+    pub weather: f64,
+}
+
+impl<'a> Shared<'a> {
+    /// Returns what these have in common, if they are ten; `session_pairs` are the differences between the
+    /// sessions of a side.
+    pub fn of(
+        benchmarks: Vec<&'a Matched>,
+        levels: &LaunchLevels,
+        session_pairs: &[f64],
+        nulls: &mut NullDistributions,
+    ) -> Option<Self> {
+        let estimates: Vec<f64> = benchmarks.iter().map(|benchmark| benchmark.shift.estimate).collect();
+        let estimate = (estimates.len() >= BENCHMARKS_MIN).then(|| median(estimates))??;
+        let uncertainty = Uncertainty::of(levels, benchmarks[0].session_counts(), session_pairs, nulls);
+        Some(Self {
+            estimate,
+            weather: uncertainty.map_or(0.0, |uncertainty| levels.weather.reliability * uncertainty.independent),
+            uncertainty,
+            benchmarks,
+        })
+    }
+
+    /// Returns the interval of the shift at a confidence level, where the launches allow one.
+    pub fn within(&self, level: f64) -> Option<Bounds> {
+        let half = self.uncertainty?.half_width(level)?;
+        Some(Bounds {
+            lower: self.estimate - half,
+            upper: self.estimate + half,
+        })
+    }
+}
+
+/// Returns a common shift, one of `family` that are looked at, with its interval and standing.
+pub(super) fn describe(
+    shared: &Shared<'_>,
+    family: usize,
+    correction: Correction,
     options: &Options,
     nulls: &mut NullDistributions,
 ) -> CommonShift {
-    let benchmarks: Vec<&Matched> = eligible(matched).collect();
-    let within = |level: f64| {
-        let half = uncertainty.as_ref()?.half_width(level)?;
-        Some(Bounds {
-            lower: estimate - half,
-            upper: estimate + half,
-        })
+    let benchmarks = &shared.benchmarks;
+    // Bonferroni: the intervals of all of them hold together.
+    let beyond = |error: f64| {
+        let interval = shared.within(1.0 - error / family.max(1) as f64);
+        interval.is_some_and(|interval| interval.beyond(options.delta()))
     };
-    let declared = within(0.95).is_some_and(|interval| interval.beyond(options.delta()));
+    let declared = beyond(0.05);
     // A finding that ends in exit code 1 rests on the spread of very few sessions, whose shifts
     // need not be normal: 99 %. At 95 % up to 15 % of unchanged suites had one (sessions that shift
     // by 5 to 25 % either way and a probe that does not notice).
-    let certain = within(0.99).is_some_and(|interval| interval.beyond(options.delta()));
-    let probe_shift = probe_shift(&benchmarks, nulls);
+    let certain = beyond(0.01);
+    let probe_shift = probe_shift(benchmarks, nulls);
     let still = probe_shift.is_some_and(|probe| probe.ratio.ln().abs() < STILL_PROBE);
     let sessions_tell = benchmarks.iter().all(|benchmark| match benchmark.layout {
         SessionLayout::Shared => true,
@@ -109,7 +145,7 @@ pub(super) fn describe(
         SessionLayout::One => false,
     });
     CommonShift {
-        effect: Effect::of(estimate, within(0.95), 0.95),
+        effect: Effect::of(shared.estimate, shared.within(0.95), 0.95),
         benchmarks: benchmarks.len(),
         correction,
         declared,
@@ -120,9 +156,9 @@ pub(super) fn describe(
 
 /// What the common shift may be wrong by.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Uncertainty {
+struct Uncertainty {
     /// Standard error of the launch levels, as if launches were independent.
-    pub independent: f64,
+    independent: f64,
     /// The same, widened for launches in a row that are alike.
     launches: f64,
     /// Standard error of the sessions, and the degrees of freedom it was measured with, where some
@@ -132,9 +168,9 @@ pub(super) struct Uncertainty {
 
 impl Uncertainty {
     /// Returns the error of the difference between the sides' launch levels.
-    pub fn of(
+    fn of(
         levels: &LaunchLevels,
-        matched: &[Matched],
+        (base_sessions, new_sessions): (usize, usize),
         session_pairs: &[f64],
         nulls: &mut NullDistributions,
     ) -> Option<Self> {
@@ -145,7 +181,6 @@ impl Uncertainty {
         let values = |side: &[(u32, f64)]| side.iter().map(|level| level.1).collect();
         let test = RankTest::new(values(base), values(new), Scores::LowerHalf, nulls)?;
         let error = test.invert().interval(0.05)?.half_width() / Z95;
-        let (base_sessions, new_sessions) = eligible(matched).next()?.session_counts();
         // A pair of sessions differs by two shifts.
         let squares: Vec<f64> = session_pairs.iter().map(|g| g * g / 2.0).collect();
         let shares = 1.0 / base_sessions as f64 + 1.0 / new_sessions as f64;

@@ -2,22 +2,23 @@
 
 use super::adjustment::ProbeSlope;
 use super::benchmark_id::BenchmarkId;
-use super::common_shift::{CommonShift, Correction, Uncertainty, common_estimate, describe, moved_apart};
+use super::common_shift::{CommonShift, GroupShift};
 use super::doubts::warnings;
 use super::effect::Effect;
 use super::finding::{Direction, Finding, Member, Renaming, findings, renamings};
-use super::launch_levels::{HostWeather, LaunchLevels};
+use super::judging::{judge_all, normal_quantile};
+use super::launch_levels::HostWeather;
 use super::launch_table::{LaunchTable, Row, SessionIndex};
 use super::matched::{Aligned, Class, Matched, Prepared, SessionLayout};
 use super::multiple_testing::q_values;
 use super::noisy_host::SlowShare;
 use super::null_distribution::NullDistributions;
 use super::options::{Options, SessionSpread};
-use super::rank_test::Bounds;
-use super::sessions::{About, SessionVariances, sessions_needed, spread_between};
+use super::sessions::{sessions_needed, spread_between};
 use super::side::Side;
-use super::verdict::{Between, Common, Judged, Suite, Verdict, decide, judge};
+use super::verdict::{Judged, Suite, Verdict, decide};
 use super::warning::Warning;
+use super::weather::Weather;
 
 /// Spread between sessions of host-bound benchmarks, used only to say how many sessions would
 /// settle a suspicion: shifts of 0.4 to 1.9 % adjusted and 5 to 27 % raw between two H200
@@ -49,7 +50,7 @@ pub struct Measured {
     pub effect: Effect,
     /// The same from the times as recorded, from launches alone.
     pub raw: Effect,
-    /// The effect less the common shift, with the variance that sessions add to what is left:
+    /// The effect less the common shift, of its group where the group moved like the suite, with the variance that sessions add to what is left:
     /// what the p-value is about.
     pub corrected: Effect,
     /// Ratio of medians, which also sees the slow half of the launches.
@@ -88,6 +89,8 @@ pub struct Comparison {
     pub summary: Summary,
     /// The common shift of the host-bound benchmarks, where ten or more are compared.
     pub common_shift: Option<CommonShift>,
+    /// Groups whose host-bound benchmarks moved in common, and not as the suite did.
+    pub group_shifts: Vec<GroupShift>,
     /// What the host-bound launches had in common, taken out of their values; where ten or more
     /// host-bound benchmarks are compared.
     pub host_weather: Option<HostWeather>,
@@ -105,8 +108,14 @@ impl Comparison {
     /// Returns whether a regression was found: a benchmark's, or an established common slowdown.
     #[must_use]
     pub fn has_regression(&self) -> bool {
-        let common = self.common_shift.is_some_and(|c| c.established && c.effect.ratio > 1.0);
-        self.summary.regressed > 0 || common
+        let slower = |shift: &CommonShift| shift.established && shift.effect.ratio > 1.0;
+        self.summary.regressed > 0 || self.common_shifts().any(slower)
+    }
+
+    /// Returns the common shifts of the suite and of groups.
+    pub fn common_shifts(&self) -> impl Iterator<Item = &CommonShift> {
+        let groups = self.group_shifts.iter().map(|group| &group.shift);
+        self.common_shift.iter().chain(groups)
     }
 }
 
@@ -137,10 +146,10 @@ pub(super) fn compare_tables(
 ) -> Comparison {
     let count = matching(base, new).count();
     let lone_alpha = options.false_discovery_rate() / count.max(1) as f64;
-    let (matched, levels) = match_rows(base, new, lone_alpha, nulls);
-    let (judged, common_shift) = judge_all(&matched, levels.as_ref(), lone_alpha, options, nulls);
+    let (matched, weather) = match_rows(base, new, lone_alpha, nulls);
+    let judgement = judge_all(&matched, weather.as_ref(), lone_alpha, options, nulls);
     let slow_share = SlowShare::of(&matched);
-    let measured = decide_all(&matched, &judged, slow_share, options);
+    let measured = decide_all(&matched, &judgement.benchmarks, slow_share, options);
     let benchmarks = list(base, new, measured);
     let members: Vec<Member<'_>> = benchmarks.iter().filter_map(member).collect();
     let of = |verdict: &Verdict| -> Vec<&BenchmarkId> {
@@ -152,8 +161,9 @@ pub(super) fn compare_tables(
     };
     let mut comparison = Comparison {
         summary: summarise(&benchmarks),
-        common_shift,
-        host_weather: levels.map(|levels| levels.weather),
+        common_shift: judgement.common_shift,
+        group_shifts: judgement.group_shifts,
+        host_weather: weather.map(|weather| weather.suite.weather),
         findings: findings(&members),
         renamings: renamings(&of(&Verdict::Missing), &of(&Verdict::New)),
         slow_share,
@@ -179,7 +189,7 @@ fn match_rows(
     new: &LaunchTable,
     lone_alpha: f64,
     nulls: &mut NullDistributions,
-) -> (Vec<Matched>, Option<LaunchLevels>) {
+) -> (Vec<Matched>, Option<Weather>) {
     let aligned: Vec<Aligned> = matching(base, new)
         .map(|(id, base, new)| Aligned::new(id, base, new))
         .collect();
@@ -188,60 +198,10 @@ fn match_rows(
         .into_iter()
         .map(|aligned| Prepared::new(aligned, pool))
         .collect();
-    let levels = Prepared::levels(&prepared);
-    let estimate = |prepared| Matched::new(prepared, levels.as_ref(), lone_alpha, nulls);
+    let weather = Weather::of(&prepared);
+    let estimate = |prepared| Matched::new(prepared, weather.as_ref(), lone_alpha, nulls);
     let matched = prepared.into_iter().filter_map(estimate).collect();
-    (matched, levels)
-}
-
-/// Judges every benchmark, with the common shift taken out unless the benchmarks moved apart.
-fn judge_all(
-    matched: &[Matched],
-    levels: Option<&LaunchLevels>,
-    lone_alpha: f64,
-    options: &Options,
-    nulls: &mut NullDistributions,
-) -> (Vec<Judged>, Option<CommonShift>) {
-    let lone_z = normal_quantile(1.0 - lone_alpha / 2.0);
-    let variances = SessionVariances::measure(matched, nulls);
-    let pairs = &variances.host_bound_pairs;
-    let uncertainty = levels.and_then(|levels| Uncertainty::of(levels, matched, pairs, nulls));
-    let reliability = levels.map_or(0.0, |levels| levels.weather.reliability);
-    // Not widened for launches that are alike in a row, as no interval of one benchmark is.
-    let weather = uncertainty.map_or(0.0, |uncertainty| reliability * uncertainty.independent);
-    let judge_with = |common: Option<f64>| -> Vec<Judged> {
-        let one = |(index, benchmark): (usize, &Matched)| {
-            let shift = common.filter(|_| benchmark.class == Class::HostBound);
-            let total = variances.of(index, benchmark, options, About::Everything);
-            let own = match shift {
-                Some(_) => variances.of(index, benchmark, options, About::ItsOwn),
-                None => total,
-            };
-            let common = Common {
-                shift,
-                weather: if benchmark.freed { weather } else { 0.0 },
-            };
-            judge(benchmark, common, Between { own, total }, lone_z, options)
-        };
-        matched.iter().enumerate().map(one).collect()
-    };
-    let Some(common) = common_estimate(matched) else {
-        return (judge_with(None), None);
-    };
-    let corrected = judge_with(Some(common));
-    let intervals: Vec<Option<Bounds>> = corrected.iter().map(|judged| judged.interval95).collect();
-    let (judged, correction) = if moved_apart(matched, &intervals, common) {
-        (judge_with(None), Correction::MovedApart)
-    } else {
-        (corrected, Correction::Applied)
-    };
-    let shift = describe(matched, common, correction, uncertainty, options, nulls);
-    (judged, Some(shift))
-}
-
-fn normal_quantile(p: f64) -> f64 {
-    use statrs::distribution::{ContinuousCDF, Normal};
-    Normal::standard().inverse_cdf(p)
+    (matched, weather)
 }
 
 fn decide_all(

@@ -1,14 +1,8 @@
 //! The host's weather: how slow each launch was, as far as the host-bound benchmarks agree.
 //!
-//! On the H200, what the host-speed probe leaves of host-bound benchmarks still goes together within
-//! a launch: residuals of two benchmarks correlate at 0.2 to 0.5. The median of many benchmarks
-//! shows it, and each benchmark is better compared beside the others of its launch than alone.
-//!
-//! Measured on 30 launches of the suite (three arms of ten), spread of host-bound cases: raw 12, 11
-//! and 14 %, after the probe 6.2, 6.1 and 6.3 %, less the launch levels 5.2, 4.7 and 5.2 %. Between
-//! ten launches a side +10 % is found in 50 instead of 37 % of the cases. Tried and left: levels by
-//! process (4.5, 4.7, 4.1 %) would make a change of a whole process's group part of the weather;
-//! loadings of each benchmark's own, shrunk to one (5.1, 4.8, 5.3 %), gain nothing.
+//! What the host-speed probe leaves of host-bound benchmarks still goes together (`weather` has the figures). The
+//! median of many benchmarks shows it, and each is better compared beside its peers of the same launch than
+//! alone. Tried and left: loadings of each benchmark's own, shrunk to one, gain nothing.
 //!
 //! Levels are counted from a zero of their own inside every side and session, so that nothing that
 //! differs between the sides can go with them: estimates keep what a driver changed, in one
@@ -38,6 +32,9 @@ pub struct HostWeather {
     pub launches: usize,
 }
 
+/// A benchmark's launch values: base, new.
+pub(super) type Sides<'a> = (&'a [LaunchValue], &'a [LaunchValue]);
+
 /// Session and launch.
 type Key = (u32, u32);
 
@@ -62,8 +59,8 @@ struct SideLevels {
 }
 
 impl LaunchLevels {
-    /// Returns the levels over these benchmarks' launch values (base, new); `None` below ten.
-    pub fn of(benchmarks: &[(&[LaunchValue], &[LaunchValue])]) -> Option<Self> {
+    /// Returns the levels over these benchmarks' launch values; `None` below ten.
+    pub fn of(benchmarks: &[Sides<'_>]) -> Option<Self> {
         if benchmarks.len() < BENCHMARKS_MIN {
             return None;
         }
@@ -208,7 +205,7 @@ mod tests {
     }
 
     fn levels(sides: &[(Vec<LaunchValue>, Vec<LaunchValue>)]) -> Option<LaunchLevels> {
-        let slices: Vec<(&[LaunchValue], &[LaunchValue])> = sides.iter().map(|(a, b)| (&**a, &**b)).collect();
+        let slices: Vec<Sides<'_>> = sides.iter().map(|(a, b)| (&**a, &**b)).collect();
         LaunchLevels::of(&slices)
     }
 

@@ -12,7 +12,7 @@ pub(super) struct LaunchValue {
     pub session: u32,
     /// Index of the launch, common to the benchmarks of a side, in time order.
     pub launch: u32,
-    /// Mean logarithm of the fastest quarter of times. *Unit* ln ns.
+    /// Mean logarithm of the fastest half of times. *Unit* ln ns.
     pub value: f64,
     /// The same of the host-speed probe: of all of it in a [`LaunchTable`] where it is there, of that part
     /// that both sides have where they are matched.

@@ -2,11 +2,12 @@
 
 use super::adjustment::{ProbeSlope, SlopePool, adjust, fit_slope};
 use super::benchmark_id::BenchmarkId;
-use super::launch_levels::LaunchLevels;
+use super::launch_levels::Sides;
 use super::launch_table::{LaunchValue, Row};
 use super::null_distribution::{NullDistributions, Scores};
 use super::order::{lower_half_mean, mean, median};
 use super::rank_test::{Bounds, INTERVAL_LAUNCHES, Inversion, RankTest};
+use super::weather::{Peers, Weather};
 
 /// The normal quantile that turns a 95 % interval's half-width into a standard error.
 pub(super) const Z95: f64 = 1.959_963_984_540_054;
@@ -91,8 +92,8 @@ pub(super) struct Matched {
     pub base: Vec<LaunchValue>,
     pub new: Vec<LaunchValue>,
     pub slope: Option<ProbeSlope>,
-    /// The launches' common weather was taken out of the launch values.
-    pub freed: bool,
+    /// Whose common weather was taken out of the launch values, if any was.
+    pub freed: Option<Peers>,
     /// Probes are there, but not on every launch.
     pub probes_incomplete: bool,
     /// Standard error that the slope's uncertainty adds to the difference.
@@ -219,15 +220,19 @@ impl Prepared {
         }
     }
 
-    fn is_host_bound(&self) -> bool {
+    /// Returns the benchmark.
+    pub fn id(&self) -> &BenchmarkId {
+        &self.aligned.id
+    }
+
+    /// Returns whether its launches tell of the weather.
+    pub fn is_host_bound(&self) -> bool {
         self.aligned.host_bound == Some(true) && self.base.len().min(self.new.len()) >= INTERVAL_LAUNCHES
     }
 
-    /// Returns the launch levels over the host-bound benchmarks with four launches a side.
-    pub fn levels(prepared: &[Self]) -> Option<LaunchLevels> {
-        let host_bound = prepared.iter().filter(|prepared| prepared.is_host_bound());
-        let sides: Vec<(&[LaunchValue], &[LaunchValue])> = host_bound.map(|p| (&*p.base, &*p.new)).collect();
-        LaunchLevels::of(&sides)
+    /// Returns the launch values, the host's speed taken out.
+    pub fn sides(&self) -> Sides<'_> {
+        (&self.base, &self.new)
     }
 }
 
@@ -235,12 +240,13 @@ impl Matched {
     /// Returns the benchmark's estimates, or `None` where a side has no launch.
     pub fn new(
         prepared: Prepared,
-        levels: Option<&LaunchLevels>,
+        weather: Option<&Weather>,
         lone_alpha: f64,
         nulls: &mut NullDistributions,
     ) -> Option<Self> {
         let launches = prepared.base.len().min(prepared.new.len());
-        let levels = levels.filter(|_| prepared.is_host_bound() && launches >= FREED_LAUNCHES);
+        let weather = weather.filter(|_| prepared.is_host_bound() && launches >= FREED_LAUNCHES);
+        let peers = weather.map(|weather| weather.peers(prepared.id()));
         let Prepared {
             aligned,
             slope,
@@ -255,10 +261,10 @@ impl Matched {
         let mut inversion = raw_test.invert();
         let raw = LaunchShift::of(&inversion);
         let (mut shift, mut test) = (raw, raw_test);
-        if let Some(levels) = levels {
+        if let Some((_, levels)) = &peers {
             levels.take_out(&mut base, &mut new);
         }
-        if slope.is_some() || levels.is_some() {
+        if slope.is_some() || peers.is_some() {
             let scores = if slope.is_some() {
                 ADJUSTED_SCORES
             } else {
@@ -274,7 +280,7 @@ impl Matched {
             layout: aligned.layout,
             interval_lone: inversion.interval(lone_alpha),
             probes_incomplete,
-            freed: levels.is_some(),
+            freed: peers.map(|(peers, _)| peers),
             base,
             new,
             slope,
@@ -284,6 +290,14 @@ impl Matched {
             test,
             median_ratio: aligned.median_ratio,
         })
+    }
+
+    /// Returns the group whose weather was taken out.
+    pub fn group(&self) -> Option<&String> {
+        match &self.freed {
+            Some(Peers::Group(group)) => Some(group),
+            Some(Peers::Suite) | None => None,
+        }
     }
 
     /// Returns the sessions of both sides.

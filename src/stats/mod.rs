@@ -16,6 +16,7 @@ mod doubts;
 mod effect;
 mod finding;
 mod in_process;
+mod judging;
 mod launch_levels;
 mod launch_table;
 mod matched;
@@ -31,6 +32,7 @@ mod sessions;
 mod side;
 mod verdict;
 mod warning;
+mod weather;
 
 pub use adjustment::ProbeSlope;
 pub use benchmark_id::{Axis, AxisLabel, BenchmarkId};
@@ -38,7 +40,7 @@ pub use bootstrap::{BootstrapEstimate, bootstrap, quantile_of_sorted};
 pub use calibration::{
     BenchmarkCalibration, Calibration, CalibrationPlan, PowerEstimate, PowerPlan, Proportion, calibrate, estimate_power,
 };
-pub use common_shift::{CommonShift, Correction};
+pub use common_shift::{CommonShift, Correction, GroupShift};
 pub use comparison::{BenchmarkComparison, Comparison, Measured, Summary, compare, session_spread};
 pub use effect::{Effect, Interval};
 pub use finding::{Direction, Finding, Renaming};

@@ -1,6 +1,6 @@
 //! The spread between sessions: what launches of one session cannot know.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::common_shift::BENCHMARKS_MIN;
 use super::launch_table::LaunchValue;
@@ -48,7 +48,9 @@ pub(super) enum About {
     /// All of a benchmark's movement between sessions.
     Everything,
     /// What remains when the host-bound benchmarks' common movement is taken out.
-    ItsOwn,
+    BesideSuite,
+    /// What remains when the common movement of its group's host-bound benchmarks is taken out.
+    BesideGroup,
 }
 
 /// Measured variance between sessions.
@@ -56,24 +58,30 @@ pub(super) enum About {
 pub(super) struct SessionVariances {
     /// τ² by benchmark index; `None` where the sessions do not tell.
     everything: Vec<Option<f64>>,
-    its_own: Vec<Option<f64>>,
+    beside_suite: Vec<Option<f64>>,
+    beside_group: Vec<Option<f64>>,
     /// Variance of the very differences between the sides, by benchmark index; `None` where
     /// the benchmarks are too few to tell.
     dispersion: Vec<Option<f64>>,
+    dispersion_in_group: Vec<Option<f64>>,
     /// Median difference of the host-bound benchmarks, by session pair.
-    pub host_bound_pairs: Vec<f64>,
+    pub suite_pairs: Vec<f64>,
+    /// The same of each group with weather of its own.
+    pub group_pairs: BTreeMap<String, Vec<f64>>,
 }
 
 impl SessionVariances {
     /// Returns the variances of the benchmarks, each class on its own, and benchmarks whose host
     /// speed was taken out apart from the others.
     pub fn measure(matched: &[Matched], nulls: &mut NullDistributions) -> Self {
-        let unknown = vec![None; matched.len()];
+        let unknown = || vec![None; matched.len()];
         let mut measured = Self {
-            everything: unknown.clone(),
-            its_own: unknown.clone(),
-            dispersion: unknown,
-            host_bound_pairs: Vec::new(),
+            everything: unknown(),
+            beside_suite: unknown(),
+            beside_group: unknown(),
+            dispersion: unknown(),
+            dispersion_in_group: unknown(),
+            ..Self::default()
         };
         for class in [Class::GpuBound, Class::Mixed, Class::HostBound, Class::Unknown] {
             for adjusted in [false, true] {
@@ -82,15 +90,32 @@ impl SessionVariances {
                 let pairs = session_pairs(matched, of, nulls);
                 let centres: Vec<f64> = pairs.iter().map(SessionPair::common).collect();
                 if class == Class::HostBound && pairs.iter().all(SessionPair::has_common) {
-                    measured.host_bound_pairs.extend(&centres);
+                    measured.suite_pairs.extend(&centres);
                 }
                 let zeros = vec![0.0; pairs.len()];
                 add_class(&mut measured.everything, &pairs, &zeros);
                 let centred = class == Class::HostBound;
-                add_class(&mut measured.its_own, &pairs, if centred { &centres } else { &zeros });
+                add_class(
+                    &mut measured.beside_suite,
+                    &pairs,
+                    if centred { &centres } else { &zeros },
+                );
             }
         }
+        measured.measure_groups(matched, nulls);
         measured
+    }
+
+    fn measure_groups(&mut self, matched: &[Matched], nulls: &mut NullDistributions) {
+        let groups: BTreeSet<&String> = matched.iter().filter_map(Matched::group).collect();
+        for group in groups {
+            let of = |benchmark: &Matched| benchmark.class == Class::HostBound && benchmark.group() == Some(group);
+            add_dispersion(&mut self.dispersion_in_group, matched, of);
+            let pairs = session_pairs(matched, of, nulls);
+            let centres: Vec<f64> = pairs.iter().map(SessionPair::common).collect();
+            add_class(&mut self.beside_group, &pairs, &centres);
+            self.group_pairs.insert(group.clone(), centres);
+        }
     }
 
     /// Returns the variance that sessions add to a benchmark's difference; `None`: unknown, any
@@ -98,16 +123,17 @@ impl SessionVariances {
     pub fn of(&self, index: usize, matched: &Matched, options: &Options, about: About) -> Option<f64> {
         let (base, new) = matched.session_counts();
         let shares = 1.0 / base as f64 + 1.0 / new as f64;
-        let measured = match about {
-            About::Everything => self.everything[index],
-            About::ItsOwn => self.its_own[index],
+        let (measured, dispersion) = match about {
+            About::Everything => (&self.everything, &self.dispersion),
+            About::BesideSuite => (&self.beside_suite, &self.dispersion),
+            About::BesideGroup => (&self.beside_group, &self.dispersion_in_group),
         };
-        let variance = match (matched.layout, measured) {
+        let variance = match (matched.layout, measured[index]) {
             (SessionLayout::Shared, _) => return Some(0.0),
             (SessionLayout::Several { .. }, Some(variance)) => variance,
             (SessionLayout::Several { .. } | SessionLayout::One, _) => assumed(matched.class, options)?.powi(2),
         };
-        Some((variance * shares).max(self.dispersion[index].unwrap_or(0.0)))
+        Some((variance * shares).max(dispersion[index].unwrap_or(0.0)))
     }
 }
 

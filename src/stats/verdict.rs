@@ -108,9 +108,11 @@ pub(super) struct Between {
 pub(super) struct Common {
     /// The common shift, where it is to be taken out.
     pub shift: Option<f64>,
-    /// Standard error of the weather between the sides, which is in the estimate and in the common
-    /// shift, but no longer in the launch values.
+    /// Standard error of the weather between the sides, which is in the estimate, but no longer in the launch
+    /// values.
     pub weather: f64,
+    /// The common shift is of the benchmarks that share this weather, and takes it with it.
+    pub takes_weather: bool,
 }
 
 /// Returns the intervals and p-values of a benchmark.
@@ -122,8 +124,7 @@ pub(super) fn judge(matched: &Matched, common: Common, between: Between, lone_z:
     let centre = matched.shift.estimate;
     let shift = common.shift.unwrap_or(0.0);
     let corrected = centre - shift;
-    // The common shift takes the weather with it.
-    let own_weather = if common.shift.is_some() { 0.0 } else { common.weather };
+    let own_weather = if common.takes_weather { 0.0 } else { common.weather };
     let launch_extra = matched.slope_error.hypot(own_weather);
     let extra = between.own.unwrap_or(0.0).sqrt().hypot(launch_extra);
     let launch_total = matched.slope_error.hypot(common.weather);
@@ -153,7 +154,11 @@ pub(super) fn judge(matched: &Matched, common: Common, between: Between, lone_z:
         interval95_total: widened(matched.shift.interval95, Z95, extra_total),
         interval90_total: widened(matched.shift.interval90, Z90, extra_total),
         interval95_launches: widened(matched.shift.interval95, Z95, launch_total),
-        guard: widened(matched.shift.interval95, Z95, extra.hypot(common.weather)),
+        guard: widened(
+            matched.shift.interval95,
+            Z95,
+            between.own.unwrap_or(0.0).sqrt().hypot(launch_total),
+        ),
         mde,
         corrected,
         sessions_unknown: between.own.is_none(),

@@ -130,7 +130,7 @@ pub(in crate::report) fn effect_notes(benchmark: &BenchmarkComparison, disagrees
     raw.into_iter().chain(medians_disagree(benchmark)).collect()
 }
 
-/// The median over the launches of what a launch is judged by, the fast quarter of its samples; of the
+/// The median over the launches of what a launch is judged by, the fast half of its samples; of the
 /// whole launch where the ratio is one of medians.
 fn typical_time_ns(side: &Side, id: &BenchmarkId, of_medians: bool) -> Option<f64> {
     let time = |launch: &crate::stats::Launch| {

@@ -37,7 +37,7 @@ pub(super) fn section(view: &View) -> Markup {
         @if changed.is_empty() {
             p { "No benchmark has a proven or suspected change." }
         } @else {
-            p.note { "Times are medians over launches of what each is judged by, the fast quarter of its samples. Changes have the host's speed taken out, where it was recorded, so that they can differ from the quotient of the times." }
+            p.note { "Times are medians over launches of what each is judged by, the fast half of its samples. Changes have the host's speed taken out, where it was recorded, so that they can differ from the quotient of the times." }
             (table(view, &changed))
             @if all > ROWS_MAX {
                 p.note { (all - ROWS_MAX) " more: see " a href="#benchmarks" { "all benchmarks" } "." }

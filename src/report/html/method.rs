@@ -40,7 +40,7 @@ fn measured(view: &View) -> String {
         None => base,
     };
     format!(
-        "Every benchmark ran in {launches}, each launch a fresh process that counts as one value, the mean logarithm of its fastest quarter of samples."
+        "Every benchmark ran in {launches}, each launch a fresh process that counts as one value, the mean logarithm of its fastest half of samples."
     )
 }
 

@@ -14,7 +14,7 @@ pub(super) fn section(view: &View) -> Markup {
         h2 #benchmarks { "All benchmarks" }
         p.note {
             "Times are medians over launches, µs per iteration"
-            @if view.compared.is_some() { ", of what each launch is judged by, the fast quarter of its samples; changes have the host's speed taken out, where it was recorded" }
+            @if view.compared.is_some() { ", of what each launch is judged by, the fast half of its samples; changes have the host's speed taken out, where it was recorded" }
             ". The picture has a dot a launch, in the order of time, with the median as a line"
             @if view.compared.is_some() { ": the base in grey, then the new side in blue, on one logarithmic axis" }
             "; launches more than 25 % above the median are drawn on its upper edge, and thin lines part sessions."

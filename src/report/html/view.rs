@@ -103,7 +103,7 @@ impl<'a> View<'a> {
     }
 
     /// The time of a benchmark on a side, 0 the base. In a comparison it is what launches are judged by, the fast
-    /// quarter of their samples, unless the change is one of medians. *Unit* ns.
+    /// half of their samples, unless the change is one of medians. *Unit* ns.
     pub fn time_ns(&self, side: usize, id: &str) -> Option<f64> {
         let timing = self.sides().nth(side)?.timings.get(id)?;
         let judged = self.compared.is_some_and(|compared| compared.in_process.is_empty());
