@@ -11,6 +11,7 @@ use approx::relative_eq;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use std::sync::LazyLock;
+use std::{mem, panic, thread};
 
 /// Scales go from 1 to this, and begin again.
 const SCALES: u64 = 4;
@@ -51,6 +52,11 @@ struct Segment {
 pub(super) struct ExactSum {
     input: DeviceBuffer,
     output: DeviceBuffer,
+    expected: Expected,
+}
+
+/// What an output has to be.
+struct Expected {
     segments: Vec<Segment>,
     /// Loops whose scratch is in the output.
     loops: u64,
@@ -62,8 +68,10 @@ impl ExactSum {
         let mut sum = ExactSum {
             input: device_input(stream, elements)?,
             output: DeviceBuffer::uninitialized(elements)?,
-            segments: segments(elements, lengths),
-            loops: 0,
+            expected: Expected {
+                segments: segments(elements, lengths),
+                loops: 0,
+            },
         };
         sum.reset(stream)?;
         Ok(sum)
@@ -71,7 +79,7 @@ impl ExactSum {
 
     /// For a loop that runs no kernels: the output stays zero.
     pub(super) fn expect_no_work(&mut self) {
-        self.segments = vec![Segment {
+        self.expected.segments = vec![Segment {
             end: self.output.len(),
             scale_sum: 0,
         }];
@@ -87,20 +95,21 @@ impl ExactSum {
 
     /// How many loops may be accumulated before sums stop being exact.
     pub(super) fn loops_max(&self) -> u64 {
-        let per_loop = self.segments.iter().map(|segment| segment.scale_sum).max().unwrap_or(0) * u64::from(INPUT_MAX);
+        let scale_sums = self.expected.segments.iter().map(|segment| segment.scale_sum);
+        let per_loop = scale_sums.max().unwrap_or(0) * u64::from(INPUT_MAX);
         (EXACT_MAX / per_loop.max(1)).max(1)
     }
 
     /// Zeroes the output and waits for it.
     pub(super) fn reset(&mut self, stream: &Stream) -> Result<(), Failure> {
-        self.loops = 0;
+        self.expected.loops = 0;
         stream.set_words(self.output.pointer(), 0, self.output.len())?;
         Ok(stream.synchronize()?)
     }
 
     /// Notes that this many loops were added to the output.
     pub(super) fn add_loops(&mut self, loops: u64) {
-        self.loops += loops;
+        self.expected.loops += loops;
     }
 
     /// Compares a small output in whole, a large one at both ends.
@@ -118,17 +127,44 @@ impl ExactSum {
         self.compare(stream, 0, self.output.len())
     }
 
+    /// Compares elements of the output, those of one part while the next is copied to the host.
     fn compare(&self, stream: &Stream, first: usize, elements: usize) -> Result<(), Failure> {
-        let mut actual = vec![0.0_f32; elements.min(COMPARED_ELEMENTS)];
+        let (output, expected) = (self.output.pointer(), &self.expected);
+        let copy = |first: usize, part: &mut [f32]| {
+            stream.copy_to_host(part, output.offset((first * size_of::<f32>()) as u64))
+        };
         let end = first + elements;
-        for first in (first..end).step_by(COMPARED_ELEMENTS) {
-            let actual = &mut actual[..COMPARED_ELEMENTS.min(end - first)];
-            stream.copy_to_host(actual, self.output.pointer().offset((first * size_of::<f32>()) as u64))?;
-            self.compare_part(first, actual)?;
+        let length = |first: usize| COMPARED_ELEMENTS.min(end - first);
+        let mut part = vec![0.0_f32; length(first)];
+        copy(first, &mut part)?;
+        let mut next = vec![0.0_f32; if elements > part.len() { COMPARED_ELEMENTS } else { 0 }];
+        for from in (first..end).step_by(COMPARED_ELEMENTS) {
+            let (to, compared) = (from + length(from), &part[..length(from)]);
+            if to == end {
+                return expected.compare_part(from, compared);
+            }
+            let next_part = &mut next[..length(to)];
+            // Only comparing goes to another thread: what calls the driver stays on this one.
+            let (right, copied) = thread::scope(|scope| {
+                let comparing = scope.spawn(|| expected.compare_part(from, compared));
+                let copied = copy(to, next_part);
+                (comparing.join(), copied)
+            });
+            right.unwrap_or_else(|payload| panic::resume_unwind(payload))?;
+            copied?;
+            mem::swap(&mut part, &mut next);
         }
         Ok(())
     }
 
+    /// Frees the buffers.
+    pub(super) fn close(self) -> cuda::Result<()> {
+        let input = self.input.close();
+        input.and(self.output.close())
+    }
+}
+
+impl Expected {
     /// Compares the elements from `first` on.
     fn compare_part(&self, first: usize, actual: &[f32]) -> Result<(), Failure> {
         let mut start = 0;
@@ -158,12 +194,6 @@ impl ExactSum {
             actual = rest;
         }
         Ok(())
-    }
-
-    /// Frees the buffers.
-    pub(super) fn close(self) -> cuda::Result<()> {
-        let input = self.input.close();
-        input.and(self.output.close())
     }
 }
 
@@ -287,26 +317,28 @@ mod tests {
         assert_eq!(long.iter().filter(|element| !(1.0..=8.0).contains(*element)).count(), 0);
     }
 
-    /// The output is compared in parts; this element is in the second.
+    /// The output is compared in parts, of which the last is short.
     #[test]
     fn one_wrong_element_is_named_wherever_it_is() {
         let _device = Device::from_environment().expect("a device, if only the host device");
         let stream = Stream::new().expect("a stream");
-        let elements = COMPARED_ELEMENTS + 1000;
-        let sum = ExactSum::new(&stream, elements, &[elements]).expect("it fits any device");
+        let elements = 2 * COMPARED_ELEMENTS + 1000;
+        let mut sum = ExactSum::new(&stream, elements, &[elements]).expect("it fits any device");
         sum.check(&stream).expect("no loop has run: all zero");
-        let wrong = COMPARED_ELEMENTS + 7;
-        let place = sum.output().offset((wrong * size_of::<f32>()) as u64);
-        stream
-            .set_words(place, 1.0_f32.to_bits(), 1)
-            .expect("the element is there");
-        let failure = sum.check(&stream).expect_err("one element is not zero");
-        let expected = Failure::WrongResult {
-            index: wrong,
-            expected: 0.0,
-            actual: 1.0,
-        };
-        assert_eq!(failure, expected);
+        for wrong in [5, COMPARED_ELEMENTS + 7, 2 * COMPARED_ELEMENTS + 999] {
+            let place = sum.output().offset((wrong * size_of::<f32>()) as u64);
+            stream
+                .set_words(place, 1.0_f32.to_bits(), 1)
+                .expect("the element is there");
+            let failure = sum.check(&stream).expect_err("one element is not zero");
+            let expected = Failure::WrongResult {
+                index: wrong,
+                expected: 0.0,
+                actual: 1.0,
+            };
+            assert_eq!(failure, expected);
+            sum.reset(&stream).expect("the output can be zeroed");
+        }
     }
 
     #[test]
