@@ -159,11 +159,12 @@ fn intervals_of_independent_launches_cover() {
     }
 }
 
-/// Suites with the spread of the H200 and probes.
+/// Suites with the spread of the H200, recorded as `record` does.
 fn h200(launches: usize, suites: usize, seed: u64) -> Scenario {
     Scenario {
         model: Model::H200,
         probes: true,
+        turns: 10,
         ..Scenario::new(launches, suites, seed)
     }
 }
@@ -184,28 +185,31 @@ fn unseen_weather_raises_no_alarm() {
 
 #[test]
 fn launch_levels_find_host_bound_changes_in_unseen_weather() {
-    // Measured over 80 suites at 24, 36 and 48 launches: +5 % 46, 70 and 80 %, and 80 % at 24 launches
-    // of three visits (33, 58, 79 and 44 % of 20 suites without launch levels and blocks). 40 suites:
-    // ± 3.5 points, three times that allowed.
-    for (launches, visits, least) in [(24, 1, 36.0), (36, 1, 59.0), (48, 1, 69.0), (24, 3, 69.0)] {
+    // Measured over 80 suites of turns at 24, 36 and 48 launches: +5 % 34, 55 and 70 %, +10 % 97, 100 and 100 %;
+    // at 24 launches of one moment 12 and 64 %. 40 suites: ± 3.5 points, three times that allowed.
+    for (launches, turns, five, ten) in [
+        (24, 1, 2.0, 53.0),
+        (24, 10, 23.0, 91.0),
+        (36, 10, 44.0, 97.0),
+        (48, 10, 59.0, 97.0),
+    ] {
         let tally = Scenario {
             changed: true,
-            visits,
+            turns,
             ..h200(launches, suites(40), 9)
         }
         .run();
-        assert!(tally.found_percent(50, Class::HostBound) >= least);
-        assert!(tally.found_percent(100, Class::HostBound) >= 91.0);
+        assert!(tally.found_percent(50, Class::HostBound) >= five);
+        assert!(tally.found_percent(100, Class::HostBound) >= ten);
         assert!(tally.false_discovery_percent() <= 5.0);
     }
 }
 
 #[test]
 fn an_unmoved_benchmark_among_many_moved_is_mostly_left_alone() {
-    // Three quarters of the host-bound move, which the common shift takes for the host's. With the
-    // guard at the full interval 7 of 80 suites accuse an unmoved one at +3 and +5 % (8 before the
-    // launch levels), with the bare estimate beyond the minimum effect 19 of 80. A fifth is allowed:
-    // 7 ± 2.5 against 16.
+    // Three quarters of the host-bound move, which the common shift takes for the host's. 3 of 160 suites
+    // accuse an unmoved one at +3 and +5 %; with the guard at 95 % for all 33 of 160 did. A tenth is allowed:
+    // 1.5 ± 1.2 against 8.
     let tallies = [0.03, 0.05].map(|most| {
         Scenario {
             most,
@@ -214,7 +218,7 @@ fn an_unmoved_benchmark_among_many_moved_is_mostly_left_alone() {
         .run()
     });
     let accused: usize = tallies.iter().map(|tally| tally.alarming.hits).sum();
-    assert!(accused * 5 <= 2 * suites(40), "{accused} suites");
+    assert!(accused * 10 <= 2 * suites(40), "{accused} suites");
 }
 
 #[test]
@@ -230,4 +234,37 @@ fn intervals_in_unseen_weather_cover() {
         let covered = tally.covered[&Class::HostBound].percent();
         assert!((91.0..=99.0).contains(&covered), "{launches}: {covered:.1} %");
     }
+}
+
+#[test]
+fn a_change_of_a_whole_group_is_found_as_one() {
+    // A third of the host-bound move, all those of one process, as its weather might move them. Measured over 80
+    // suites: declared 56 at +5 %, all at +10 %, of whose benchmarks 98 % are found one by one. 40 suites at 70 %:
+    // 28 ± 2.9, three times that allowed.
+    for (group, declared, found) in [(0.05, 19, 0.0), (0.10, 38, 90.0)] {
+        let tally = Scenario {
+            group,
+            ..h200(24, suites(40), 13)
+        }
+        .run();
+        assert!(tally.group_declared.hits * 40 >= declared * tally.group_declared.trials);
+        let per_mille = (1000.0 * f64::exp_m1(group)).round() as u32;
+        assert!(tally.found_percent(per_mille, Class::HostBound) >= found);
+        assert!(tally.false_discovery_percent() <= 5.0);
+    }
+}
+
+#[test]
+fn a_group_rarely_seems_to_move() {
+    // 3 of 320 suites in four weathers.
+    let of = |slow| {
+        Scenario {
+            slow,
+            ..h200(24, suites(40), 14)
+        }
+        .run()
+    };
+    let tallies = WEATHER.map(of);
+    let established: usize = tallies.iter().map(|tally| tally.group_established.hits).sum();
+    assert!(established * 20 <= 4 * suites(40), "{established} suites");
 }

@@ -50,6 +50,9 @@ pub(super) fn warnings(
             warnings.push(Warning::CommonShift);
         }
     }
+    warnings.extend(comparison.group_shifts.iter().map(|group| Warning::GroupShift {
+        group: group.group.clone(),
+    }));
     if comparison.slow_share.is_some_and(|share| share.is_noisy()) {
         warnings.push(Warning::NoisyHost);
     }

@@ -155,6 +155,7 @@ impl Judging<'_> {
             shift: shared.map(|shared| shared.estimate),
             weather: weather.map_or(0.0, |shared| shared.weather),
             takes_weather: own_peers,
+            certain: shared.is_some_and(|shared| shared.within(0.95).is_some_and(|interval| interval.excludes(0.0))),
         };
         let of = |about| self.variances.of(index, benchmark, self.options, about);
         let between = Between {

@@ -31,6 +31,11 @@ pub enum Warning {
     MovedApart,
     /// A common shift of the host-bound benchmarks, beyond the minimum effect.
     CommonShift,
+    /// A common shift of a group's host-bound benchmarks, beyond the minimum effect and unlike the suite's.
+    GroupShift {
+        /// The group.
+        group: String,
+    },
     /// More than half of the host-bound launches of a side were slow.
     NoisyHost,
     /// Whether benchmarks are host-bound is not known, so no common shift is taken out.
@@ -84,6 +89,10 @@ impl fmt::Display for Warning {
             Self::CommonShift => {
                 f.write_str("the host-bound benchmarks moved, as a whole, by more than the minimum effect")
             }
+            Self::GroupShift { group } => write!(
+                f,
+                "the host-bound benchmarks of {group} moved, as a whole, by more than the minimum effect"
+            ),
             Self::NoisyHost => f.write_str(
                 "more than half of the host-bound launches were slow: \
                  host-bound and mixed benchmarks have no verdict",

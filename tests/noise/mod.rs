@@ -5,6 +5,8 @@
 pub mod scenario;
 pub mod tally;
 
+use std::collections::BTreeMap;
+
 use poolbench::stats::{BenchmarkId, LaunchKey, RawLaunch, RawProbe, SessionId, Side};
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
@@ -34,14 +36,23 @@ pub struct Case {
     pub kind: Kind,
     pub level_ns: f64,
     pub launch_sd: f64,
+    /// New at every moment at which samples are taken.
+    pub moment_sd: f64,
     pub common_sd: f64,
     pub sample_sd: f64,
     /// What a slow spell adds.
     pub slow: f64,
     /// How the time follows the host's speed.
     pub slope: f64,
-    /// What launches have in common and no probe sees.
+    /// What the cases of a process have in common and no probe sees.
     pub unseen_sd: f64,
+}
+
+impl Case {
+    /// The cases of a group run in one process.
+    pub fn group(&self) -> &str {
+        self.id.group().expect("ids have three parts")
+    }
 }
 
 /// Where the spread of a suite comes from.
@@ -49,8 +60,10 @@ pub struct Case {
 pub enum Model {
     /// `reference/procedure.md` section 2.
     Procedure,
-    /// 30 interleaved launches of the whole suite on an H200: host-bound cases spread by 11 % raw and
-    /// 5 to 6 % after the probe, of which 3 % are common to a launch and 4 % the case's own.
+    /// Recordings of the whole suite on an H200 (11 to 38 launches): host-bound cases spread by 11 to 14 % raw and
+    /// 5 % after the probe, of which 3.4 % are common to a process. Of their own they have 2.6 % that last for a
+    /// launch, 4.8 % that are new at every moment, and 5 % from sample to sample. Three groups have 22 or 23
+    /// host-bound cases each, a fourth the eight bimodal ones.
     H200,
 }
 
@@ -66,16 +79,31 @@ pub fn suite(model: Model, random: &mut StdRng) -> Vec<Case> {
     let mut cases = Vec::new();
     for (kind, count) in kinds {
         for index in 0..count {
-            let id = format!("{kind:?}/{}/{}KiB", strategies[index % 5], 4 << (index / 5));
+            let (strategy, size) = (strategies[index % 5], 4 << (index / 5));
+            let id = match model {
+                Model::Procedure => format!("{kind:?}/{strategy}/{size}KiB"),
+                Model::H200 => format!("{}/{strategy}/{kind:?}{size}KiB", group(kind, index)),
+            };
             let mut case = case(BenchmarkId::new(id), kind, random);
             if model == Model::H200 && kind.is_host_bound() {
-                case.launch_sd *= H200_OWN;
-                case.unseen_sd = H200_UNSEEN;
+                case.moment_sd = case.launch_sd * H200_MOMENT;
+                case.launch_sd *= H200_LASTING;
+                case.sample_sd = H200_SAMPLE_SD;
+                case.unseen_sd = H200_UNSEEN_SD;
             }
             cases.push(case);
         }
     }
     cases
+}
+
+/// A group of its own for what is bimodal: too few to tell of their process.
+fn group(kind: Kind, index: usize) -> &'static str {
+    match kind {
+        Kind::GpuBound | Kind::Mixed => "release_threshold",
+        Kind::HostBound => ["call_latency", "scratch_loop", "trace_replay"][index % 3],
+        Kind::Bimodal => "graph_replay",
+    }
 }
 
 pub fn case(id: BenchmarkId, kind: Kind, random: &mut StdRng) -> Case {
@@ -105,6 +133,7 @@ pub fn case(id: BenchmarkId, kind: Kind, random: &mut StdRng) -> Case {
         kind,
         level_ns,
         launch_sd,
+        moment_sd: 0.0,
         common_sd,
         sample_sd,
         slow,
@@ -113,12 +142,11 @@ pub fn case(id: BenchmarkId, kind: Kind, random: &mut StdRng) -> Case {
     }
 }
 
-/// Own spread of host-bound cases over the procedure's 2.3 %: 4 % in the middle.
-const H200_OWN: f64 = 1.7;
-const H200_UNSEEN: f64 = 0.028;
-/// Share of a launch's own variance that is new in each visit: three visits leave 1/6 + 5/18 of
-/// it, a spread smaller by 1.5.
-const VISIT_SHARE: f64 = 5.0 / 6.0;
+/// Spreads over the procedure's 2.3 %: 2.6 and 4.8 % in the middle.
+const H200_LASTING: f64 = 1.13;
+const H200_MOMENT: f64 = 2.1;
+const H200_SAMPLE_SD: f64 = 0.05;
+const H200_UNSEEN_SD: f64 = 0.034;
 
 const PROBE_SLOW: f64 = 0.24;
 const PROBE_SAMPLE_SD: f64 = 0.02;
@@ -132,8 +160,8 @@ pub struct Recording<'a> {
     /// Mean share of slow samples.
     pub slow_share: f64,
     pub probes: bool,
-    /// Moments of a launch at which each case takes ten samples.
-    pub visits: usize,
+    /// Moments of a launch among which each case's ten samples are divided.
+    pub turns: usize,
     /// Launches know nothing of the one before: no weather that lasts.
     pub independent: bool,
     /// The session's own shift of each case, in order of the suite; empty: none.
@@ -153,7 +181,7 @@ impl<'a> Recording<'a> {
             launches,
             slow_share,
             probes: false,
-            visits: 1,
+            turns: 1,
             independent: false,
             session_shifts: Vec::new(),
             probe_shift: 0.0,
@@ -210,7 +238,7 @@ fn bursts(slow: &mut [bool], share: f64, length: f64, random: &mut StdRng) {
     }
 }
 
-/// What every case of one launch shares.
+/// What the cases of one process share.
 struct Weather {
     /// Moves the probe and every case.
     common: f64,
@@ -235,35 +263,33 @@ pub fn record(side: &mut Side, cases: &[Case], recording: &Recording<'_>, random
             order: recording.first_order + launch as u64,
         };
         let share = 1.0 / (1.0 + (-(centre + 1.7 * slowness)).exp());
-        let visits = cases.len() * recording.visits;
-        let mut slow = vec![false; visits * SAMPLES];
+        let turns = cases.len() * recording.turns;
+        let samples_per_turn = SAMPLES / recording.turns;
+        let mut slow = vec![false; turns * samples_per_turn];
         bursts(&mut slow, 0.3 * share, 0.3, random);
         bursts(&mut slow, 0.7 * share, 3.0, random);
-        let mut order: Vec<usize> = (0..visits).map(|visit| visit % cases.len()).collect();
+        let mut order: Vec<usize> = (0..turns).map(|turn| turn % cases.len()).collect();
         order.shuffle(random);
-        let weather = Weather {
-            common,
-            unseen: if cases.iter().any(|case| case.unseen_sd > 0.0) {
-                normal(random)
-            } else {
-                0.0
-            },
-        };
-        let mut lasting: Vec<Option<f64>> = vec![None; cases.len()];
+        let lasting: Vec<f64> = cases.iter().map(|case| lasting(case, random)).collect();
+        let mut processes: BTreeMap<&str, f64> = BTreeMap::new();
+        if cases.iter().any(|case| case.unseen_sd > 0.0) {
+            for case in cases {
+                processes.entry(case.group()).or_insert_with(|| normal(random));
+            }
+        }
         let mut samples = vec![Samples::default(); cases.len()];
         for (place, &index) in order.iter().enumerate() {
-            let slow = &slow[place * SAMPLES..(place + 1) * SAMPLES];
+            let slow = &slow[place * samples_per_turn..(place + 1) * samples_per_turn];
             let case = &cases[index];
-            let mut own = case.launch_sd * normal(random);
-            if recording.visits > 1 {
-                let lasting = *lasting[index].get_or_insert_with(|| case.launch_sd * normal(random));
-                own = (1.0 - VISIT_SHARE).sqrt() * lasting + VISIT_SHARE.sqrt() * own;
-            }
-            let level = own + shift_of(index, recording);
+            let own = lasting[index] + case.moment_sd * normal(random);
+            let weather = Weather {
+                common,
+                unseen: processes.get(case.group()).copied().unwrap_or(0.0),
+            };
             measure(
                 &mut samples[index],
                 case,
-                level,
+                own + shift_of(index, recording),
                 recording.probe_shift,
                 slow,
                 &weather,
@@ -286,12 +312,22 @@ pub fn record(side: &mut Side, cases: &[Case], recording: &Recording<'_>, random
     }
 }
 
+/// What a launch adds to all samples of a case.
+fn lasting(case: &Case, random: &mut StdRng) -> f64 {
+    let jump = match case.kind {
+        Kind::Bimodal if random.random::<bool>() => 0.09,
+        Kind::Bimodal => -0.09,
+        Kind::GpuBound | Kind::Mixed | Kind::HostBound => 0.0,
+    };
+    jump + case.launch_sd * normal(random)
+}
+
 fn shift_of(index: usize, recording: &Recording<'_>) -> f64 {
     let of = |shifts: &[f64]| shifts.get(index).copied().unwrap_or(0.0);
     of(&recording.effects) + of(&recording.session_shifts)
 }
 
-/// Takes ten samples of a case at one moment.
+/// Takes the samples of a case at one moment.
 fn measure(
     into: &mut Samples,
     case: &Case,
@@ -303,9 +339,6 @@ fn measure(
 ) {
     let mut level = case.level_ns.ln() + shift + case.common_sd * weather.common;
     level += case.unseen_sd * weather.unseen;
-    if case.kind == Kind::Bimodal {
-        level += if random.random::<bool>() { 0.09 } else { -0.09 };
-    }
     let spell = 1.0 + 0.15 * normal(random);
     let probe_level = PROBE_NS.ln() + probe_shift + 0.012 * weather.common;
     for &slow in slow {

@@ -35,10 +35,12 @@ pub struct Scenario {
     pub slow: (f64, f64),
     pub probes: bool,
     /// Moments of a launch at which each case is sampled.
-    pub visits: usize,
+    pub turns: usize,
     pub model: Model,
     /// Change of three quarters of the host-bound cases, which the others do not share.
     pub most: f64,
+    /// Change of every case of one group.
+    pub group: f64,
     /// No weather that lasts from launch to launch.
     pub independent: bool,
     pub shift: SessionShift,
@@ -58,9 +60,10 @@ impl Scenario {
             sessions: 0,
             slow: (0.25, 0.25),
             probes: false,
-            visits: 1,
+            turns: 1,
             model: Model::Procedure,
             most: 0.0,
+            group: 0.0,
             independent: false,
             shift: SessionShift::None,
             changed: false,
@@ -84,10 +87,14 @@ impl Scenario {
         let cases = suite(self.model, random);
         let effects = if self.changed {
             changes(&cases, random)
-        } else if self.most == 0.0 {
-            vec![0.0; cases.len()]
-        } else {
+        } else if self.most != 0.0 {
             most(&cases, self.most, random)
+        } else {
+            let in_group = |case: &Case| case.group() == "call_latency";
+            cases
+                .iter()
+                .map(|case| if in_group(case) { self.group } else { 0.0 })
+                .collect()
         };
         let shifts: Vec<f64> = cases
             .iter()
@@ -103,7 +110,7 @@ impl Scenario {
                 let name = format!("{}{session}", if self.sessions == 0 { "" } else { letter });
                 let mut recording = Recording::new(&name, launches, slow);
                 recording.probes = self.probes;
-                recording.visits = self.visits;
+                recording.turns = self.turns;
                 recording.independent = self.independent;
                 recording.first_order = if letter == "b" { 1000 } else { 0 };
                 (recording.session_shifts, recording.probe_shift) = self.session_shifts(&cases, random);

@@ -43,6 +43,9 @@ pub struct Tally {
     pub declared: Share,
     pub established: Share,
     pub moved_apart: Share,
+    /// Suites in which the shift of a group was declared, and established.
+    pub group_declared: Share,
+    pub group_established: Share,
     pub noisy: Share,
 }
 
@@ -107,6 +110,10 @@ impl Tally {
         self.established.add(common.is_some_and(|shift| shift.established));
         self.moved_apart
             .add(common.is_some_and(|shift| shift.correction == Correction::MovedApart));
+        let groups = &comparison.group_shifts;
+        self.group_declared.add(!groups.is_empty());
+        self.group_established
+            .add(groups.iter().any(|group| group.shift.established));
         self.noisy
             .add(comparison.slow_share.is_some_and(|share| share.is_noisy()));
     }
@@ -134,7 +141,7 @@ impl Tally {
             .collect();
         format!(
             "alarming {}/{} fdr {:.2} found [{}] suspected {:.1} covered [{}] equivalent [{}] \
-             common declared {} established {} moved apart {} noisy {}",
+             common declared {} established {} moved apart {} groups declared {} established {} noisy {}",
             self.alarming.hits,
             self.alarming.trials,
             self.false_discovery_percent(),
@@ -145,6 +152,8 @@ impl Tally {
             self.declared.hits,
             self.established.hits,
             self.moved_apart.hits,
+            self.group_declared.hits,
+            self.group_established.hits,
             self.noisy.hits,
         )
     }

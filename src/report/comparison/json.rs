@@ -5,7 +5,7 @@ use super::{Compared, Conclusion, SideSummary};
 use crate::baseline::{Difference, InputKind, LeftOut};
 use crate::environment::Environment;
 use crate::report::ascii_json::ascii_json;
-use crate::stats::{BenchmarkComparison, Class, Correction, Direction, Effect, Measured};
+use crate::stats::{BenchmarkComparison, Class, CommonShift, Correction, Direction, Effect, Measured};
 use serde::Serialize;
 
 /// The format's version.
@@ -23,6 +23,7 @@ struct Document<'a> {
     differences: &'a [Difference],
     summary: SummaryFields,
     common_shift: Option<CommonShiftFields>,
+    group_shifts: Vec<GroupShiftFields<'a>>,
     findings: Vec<FindingFields<'a>>,
     renamings: Vec<RenamingFields>,
     benchmarks: Vec<BenchmarkFields<'a>>,
@@ -81,6 +82,26 @@ struct CommonShiftFields {
     established: bool,
     moved_apart: bool,
     probe_ratio: Option<f64>,
+}
+
+#[derive(Serialize)]
+struct GroupShiftFields<'a> {
+    group: &'a str,
+    #[serde(flatten)]
+    shift: CommonShiftFields,
+}
+
+impl CommonShiftFields {
+    fn of(shift: &CommonShift) -> Self {
+        Self {
+            effect: EffectFields::of(&shift.effect),
+            benchmarks: shift.benchmarks,
+            declared: shift.declared,
+            established: shift.established,
+            moved_apart: shift.correction == Correction::MovedApart,
+            probe_ratio: shift.probe_shift.map(|probe| probe.ratio),
+        }
+    }
 }
 
 #[derive(Serialize)]
@@ -170,14 +191,15 @@ pub fn comparison_json(compared: &Compared) -> serde_json::Result<String> {
             missing: summary.missing,
             skipped: summary.skipped,
         },
-        common_shift: comparison.common_shift.map(|shift| CommonShiftFields {
-            effect: EffectFields::of(&shift.effect),
-            benchmarks: shift.benchmarks,
-            declared: shift.declared,
-            established: shift.established,
-            moved_apart: shift.correction == Correction::MovedApart,
-            probe_ratio: shift.probe_shift.map(|probe| probe.ratio),
-        }),
+        common_shift: comparison.common_shift.as_ref().map(CommonShiftFields::of),
+        group_shifts: comparison
+            .group_shifts
+            .iter()
+            .map(|group| GroupShiftFields {
+                group: &group.group,
+                shift: CommonShiftFields::of(&group.shift),
+            })
+            .collect(),
         findings: findings(compared),
         renamings: comparison
             .renamings

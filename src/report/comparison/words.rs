@@ -7,8 +7,8 @@ use crate::counted::counted;
 use crate::report::commands::with_another_session;
 use crate::report::{OneLine, Printable};
 use crate::stats::{
-    CommonShift, Correction, Direction, Effect, Finding, Inconclusive, Options, Renaming, SessionSpread, SkipReason,
-    Verdict, Warning,
+    CommonShift, Correction, Direction, Effect, Finding, GroupShift, Inconclusive, Options, Renaming, SessionSpread,
+    SkipReason, Verdict, Warning,
 };
 
 /// Returns the word for a verdict, as JSON and tables show it.
@@ -85,6 +85,20 @@ impl Compared {
                 change(shift.effect.ratio)
             ));
         }
+        for group in self
+            .comparison
+            .group_shifts
+            .iter()
+            .filter(|group| group.shift.established)
+        {
+            let ratio = group.shift.effect.ratio;
+            let moved = if ratio > 1.0 { "slower" } else { "faster" };
+            parts.push(format!(
+                "the host-bound benchmarks of {} are {moved} together by {}",
+                Printable(&group.group),
+                change(ratio)
+            ));
+        }
         if summary.improved > 0 {
             parts.push(format!("{} improved", summary.improved));
         }
@@ -142,7 +156,7 @@ impl Compared {
         self.comparison.benchmarks.iter().filter(measured).count()
     }
 
-    /// Returns what is found about parts of the suite, a line each: the common shift, labels whose
+    /// Returns what is found about parts of the suite, a line each: the common shift, those of groups, labels whose
     /// benchmarks moved together, labels that were renamed.
     #[must_use]
     pub fn suite_lines(&self) -> Vec<String> {
@@ -151,9 +165,10 @@ impl Compared {
             .common_shift
             .iter()
             .map(|shift| common_shift_line(shift, &self.request.options));
+        let groups = self.comparison.group_shifts.iter().map(group_shift_line);
         let findings = self.comparison.findings.iter().map(finding_line);
         let renamings = self.comparison.renamings.iter().map(renaming_line);
-        shift.chain(findings).chain(renamings).collect()
+        shift.chain(groups).chain(findings).chain(renamings).collect()
     }
 
     /// Returns the doubts, a line each: about the inputs, then about the comparison.
@@ -266,6 +281,20 @@ fn common_shift_line(shift: &CommonShift, options: &Options) -> String {
         "the {} moved by {} in the middle: {standing}; {correction}{probe}",
         counted(shift.benchmarks, "host-bound benchmark"),
         change_with_interval(&shift.effect)
+    )
+}
+
+fn group_shift_line(group: &GroupShift) -> String {
+    let standing = if group.shift.established {
+        "a finding of its own"
+    } else {
+        "it may be the host's, and is no finding"
+    };
+    format!(
+        "the {} of {} moved by {} in the middle, and not as the suite did: {standing}; not taken out of the single verdicts",
+        counted(group.shift.benchmarks, "host-bound benchmark"),
+        Printable(&group.group),
+        change_with_interval(&group.shift.effect)
     )
 }
 

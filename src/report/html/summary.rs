@@ -4,7 +4,7 @@ use super::format::{change, foreign, ratio};
 use super::view::View;
 use crate::counted::counted;
 use crate::report::Compared;
-use crate::stats::{CommonShift, Correction, Direction, Finding};
+use crate::stats::{CommonShift, Correction, Direction, Finding, GroupShift};
 use maud::{Markup, html};
 
 /// Returns the sentence on top, with the exit code that it stands for.
@@ -73,9 +73,10 @@ pub(super) fn findings(view: &View) -> Markup {
     let comparison = &compared.comparison;
     let doubts = compared.doubt_lines();
     html! {
-        @if comparison.common_shift.is_some_and(|shift| shift.declared) || !comparison.findings.is_empty() || !comparison.renamings.is_empty() {
+        @if comparison.common_shift.is_some_and(|shift| shift.declared) || !comparison.group_shifts.is_empty() || !comparison.findings.is_empty() || !comparison.renamings.is_empty() {
             section.lead aria-label="Findings" { ul.list {
                 @if let Some(shift) = comparison.common_shift.filter(|shift| shift.declared) { (common_shift(&shift)) }
+                @for group in &comparison.group_shifts { (group_shift(group)) }
                 @for found in &comparison.findings { (finding(found)) }
                 @for renaming in &comparison.renamings {
                     li { "Probably renamed: " (foreign(&renaming.from.to_string())) " is now " (foreign(&renaming.to.label)) " (" (counted(renaming.benchmarks, "benchmark")) ")" }
@@ -89,6 +90,29 @@ pub(super) fn findings(view: &View) -> Markup {
 }
 
 fn common_shift(shift: &CommonShift) -> Markup {
+    let treated = match shift.correction {
+        Correction::Applied => "It is taken out of the single verdicts.",
+        Correction::MovedApart => "They moved by different amounts, so nothing is taken out of the single verdicts.",
+    };
+    html! {
+        li.finding {
+            "Common shift: the " (counted(shift.benchmarks, "host-bound benchmark")) (moved(shift)) ". "
+            span.quiet { (treated) " " (standing(shift)) }
+        }
+    }
+}
+
+fn group_shift(group: &GroupShift) -> Markup {
+    let shift = &group.shift;
+    html! {
+        li.finding {
+            "Common shift of " (foreign(&group.group)) ": its " (counted(shift.benchmarks, "host-bound benchmark")) (moved(shift)) ", and not as the suite did. "
+            span.quiet { "It is not taken out of the single verdicts. " (standing(shift)) }
+        }
+    }
+}
+
+fn moved(shift: &CommonShift) -> Markup {
     let class = if shift.effect.ratio > 1.0 { "slower" } else { "faster" };
     let interval = shift.effect.interval.map(|interval| {
         format!(
@@ -97,23 +121,18 @@ fn common_shift(shift: &CommonShift) -> Markup {
             change(interval.upper)
         )
     });
-    let treated = match shift.correction {
-        Correction::Applied => "It is taken out of the single verdicts.",
-        Correction::MovedApart => "They moved by different amounts, so nothing is taken out of the single verdicts.",
-    };
-    let standing = if shift.established {
+    html! { ", in the middle, moved by " span class=(class) { (change(shift.effect.ratio)) } (interval.unwrap_or_default()) }
+}
+
+fn standing(shift: &CommonShift) -> Markup {
+    let doer = if shift.established {
         "The host's own speed stood still, so this is the driver's doing."
     } else {
         "The host or the session may have done it: this is a warning."
     };
     html! {
-        li.finding {
-            "Common shift: the " (counted(shift.benchmarks, "host-bound benchmark")) ", in the middle, moved by "
-            span class=(class) { (change(shift.effect.ratio)) } (interval.unwrap_or_default()) ". "
-            span.quiet { (treated) " " (standing)
-                @if let Some(probe) = shift.probe_shift { " The host-speed probe moved by " (change(probe.ratio)) "." }
-            }
-        }
+        (doer)
+        @if let Some(probe) = shift.probe_shift { " The host-speed probe moved by " (change(probe.ratio)) "." }
     }
 }
 
