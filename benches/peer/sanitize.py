@@ -65,7 +65,7 @@ PLANTED = {
     "race": ("racecheck", True, "Race reported"),
     "uninitialised": ("initcheck", True, "Uninitialized __global__ memory read"),
     "uninitialised_from_pool": ("initcheck", False, "Uninitialized __global__ memory read"),
-    "use_before_alloc": ("stream_order", True, "Use-before-alloc"),
+    "use_before_alloc": ("stream_order", True, "potentially accessed before it is allocated"),
     "use_after_free": ("stream_order", False, "Use-after-free"),
 }
 FOUND_CODE = 9

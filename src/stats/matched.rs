@@ -35,7 +35,8 @@ const FREED_LAUNCHES: usize = 8;
 pub enum Class {
     /// The GPU; launches agree to a few per mille.
     GpuBound,
-    /// Not the host alone, yet launches differ by more than 0.6 %.
+    /// Not the host alone, yet launches differ by more than 0.6 %. Where they follow the host for certain, its
+    /// speed is taken out.
     Mixed,
     /// The host.
     HostBound,
@@ -144,14 +145,11 @@ impl Aligned {
         if layout == SessionLayout::Shared {
             align(&mut base, &mut new);
         }
-        // Only what is or may be host-bound is adjusted. Others follow the host by a few per cent
-        // of its movement, within the error of a slope: over a move of 20 % between sessions that
-        // error is an effect, and the adjustment would gain 0.1 of a detectable 3.3 %.
-        let fit = if host_bound == Some(false) {
-            None
-        } else {
-            fit_slope(&base, &new)
-        };
+        // Not what the GPU paces. It follows the host by a few per cent of its movement, within the error of a
+        // slope: over a move of 20 % between sessions that error is an effect, and the adjustment would gain
+        // 0.1 of a detectable 3.3 %.
+        let gpu_bound = host_bound == Some(false) && launch_spread(&base, &new) <= MIXED_SPREAD;
+        let fit = if gpu_bound { None } else { fit_slope(&base, &new) };
         Self {
             id: id.clone(),
             host_bound,
@@ -276,7 +274,7 @@ impl Matched {
         }
         Some(Self {
             id: aligned.id,
-            class: classify(aligned.host_bound, &base, &new),
+            class: classify(aligned.host_bound, &aligned.base, &aligned.new),
             layout: aligned.layout,
             interval_lone: inversion.interval(lone_alpha),
             probes_incomplete,
@@ -297,6 +295,25 @@ impl Matched {
         match &self.freed {
             Some(Peers::Group(group)) => Some(group),
             Some(Peers::Suite) | None => None,
+        }
+    }
+
+    /// Returns the standard deviation between launches of one side and session; 0 where no session has two launches.
+    /// Not a robust one: a benchmark that jumps between two levels has both.
+    pub fn launch_deviation(&self) -> f64 {
+        let (mut squares, mut freedom) = (0.0, 0usize);
+        for side in [&self.base, &self.new] {
+            for session in sessions(side) {
+                let values: Vec<f64> = side.iter().filter(|l| l.session == session).map(|l| l.value).collect();
+                let centre = mean(&values);
+                squares += values.iter().map(|value| (value - centre).powi(2)).sum::<f64>();
+                freedom += values.len() - 1;
+            }
+        }
+        if freedom > 0 {
+            (squares / freedom as f64).sqrt()
+        } else {
+            0.0
         }
     }
 
