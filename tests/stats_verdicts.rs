@@ -70,6 +70,58 @@ fn sessions_decide_between_regressed_and_suspected() {
 }
 
 #[test]
+fn what_jumps_between_launches_may_jump_between_sessions() {
+    // Every fourth launch is 10 % slower. The new side is 4 % slower, as another card of the model may be.
+    let side = |level: f64| -> Vec<f64> {
+        (0..12)
+            .map(|index| level * (1.0 + 1e-4 * f64::from(index)) * if index % 4 == 3 { 1.1 } else { 1.0 })
+            .collect()
+    };
+    let verdict = |sessions| pair(&side(1e3), &side(1.04e3), Some(false), sessions).verdict;
+    assert_eq!(verdict(("s", "s")), Verdict::Regressed);
+    // The launches' standard deviation is 4.3 %: √2 of it against 4 %, less the 1 % of the minimum effect.
+    assert!(matches!(verdict(("s", "t")), Verdict::Suspected { .. }));
+}
+
+#[test]
+fn a_mixed_benchmark_that_follows_the_host_is_adjusted() {
+    // The time is the host's alone, which is 20 % faster on the new side, and half of that from launch to launch;
+    // 0.1 % of it is noise of its own.
+    let id = BenchmarkId::new("streams/own_pools,4MiB/streams=8");
+    let side = |speed: f64| {
+        let mut side = Side::new();
+        for order in 0_u64..12 {
+            let host = speed * (1.0 + 0.01 * (order * 7 % 12) as f64);
+            let own = if order % 2 == 0 { 1.001 } else { 1.0 };
+            let key = LaunchKey {
+                session: SessionId::new("s"),
+                order: order + if speed == 1.0 { 0 } else { 100 },
+            };
+            let raw = RawLaunch {
+                iters: &[1.0],
+                times_ns: &[1e4 * host * own],
+                probe_ns: Some(RawProbe {
+                    syscall: &[5e4 * host],
+                    ..RawProbe::default()
+                }),
+                flags: &[],
+            };
+            side.add(&id, &key, &raw);
+        }
+        side.set_host_bound(&id, false);
+        side
+    };
+    let benchmark = compare(&side(1.0), &side(0.8), &Options::default())
+        .benchmarks
+        .remove(0);
+    let measured = benchmark.measured.unwrap();
+    assert_eq!(measured.class, Class::Mixed);
+    approx::assert_abs_diff_eq!(measured.raw.ratio, 0.8, epsilon = 0.01);
+    approx::assert_abs_diff_eq!(measured.effect.ratio, 1.0, epsilon = 0.01);
+    assert_eq!(benchmark.verdict, Verdict::Equivalent);
+}
+
+#[test]
 fn a_known_session_spread_settles_one_session() {
     let (mut a, mut b) = (Side::new(), Side::new());
     add(&mut a, "g/f/v", "s", &launches(12, 1e3));
