@@ -52,11 +52,17 @@ NARROWER = {
         "graph_replay": "/stream_ordered,(eager|graph)/(4KiB|64KiB|1MiB)$",
         "multi_stream": "^streams/(shared_pool|own_pools),64KiB/",
     },
-    # It watches shared memory. The kernels, the same two everywhere, have none, and should they get some, it shows here.
-    "racecheck": {"scratch_loop": "/(hoisted|stream_ordered)/(4KiB|64KiB)$", "variable_size": "/(hoisted|stream_ordered)/64KiB$"},
+    # It watches shared memory. The kernels, the same two everywhere, have none, and should they get some, a few cases
+    # of each workload show it.
+    "racecheck": {
+        "trace_replay": "/(hoisted|stream_ordered)/inference$",
+        "scratch_loop": "/(hoisted|stream_ordered)/(4KiB|64KiB)$",
+        "variable_size": "/(hoisted|stream_ordered)/64KiB$",
+        "graph_replay": "/stream_ordered,(eager|graph)/4KiB$",
+        "multi_stream": "^streams/(shared_pool|own_pools),64KiB/streams=2$",
+        "cross_stream": "^cross_stream_reuse/policy=(all|none),event/1MiB$",
+    },
 }
-# Tools that run no benches but those above.
-ONLY_NARROWER = {"racecheck"}
 # Which tool must find it, and in which words: another report is no proof. False asks whether it does, since not every
 # version looks there.
 PLANTED = {
@@ -158,7 +164,7 @@ class Run:
 def benches_of(tool):
     """Name, executable and filter of each bench that a tool runs."""
     own = NARROWER.get(tool, {})
-    return [(name, executable, own.get(name, wanted)) for name, executable, wanted in BENCHES if tool not in ONLY_NARROWER or name in own]
+    return [(name, executable, own.get(name, wanted)) for name, executable, wanted in BENCHES]
 
 
 def show(run):
