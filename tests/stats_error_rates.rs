@@ -185,13 +185,13 @@ fn unseen_weather_raises_no_alarm() {
 
 #[test]
 fn launch_levels_find_host_bound_changes_in_unseen_weather() {
-    // Measured over 80 suites of turns at 24, 36 and 48 launches: +5 % 34, 55 and 70 %, +10 % 97, 100 and 100 %;
-    // at 24 launches of one moment 12 and 64 %. 40 suites: ± 3.5 points, three times that allowed.
+    // Measured over 80 suites of turns at 24, 36 and 48 launches: +5 % 39, 60 and 75 %, +10 % 97, 99 and 100 %;
+    // at 24 launches of one moment 12 and 63 %. 40 suites: ± 3.5 points, three times that allowed.
     for (launches, turns, five, ten) in [
         (24, 1, 2.0, 53.0),
-        (24, 10, 23.0, 91.0),
-        (36, 10, 44.0, 97.0),
-        (48, 10, 59.0, 97.0),
+        (24, 10, 28.0, 91.0),
+        (36, 10, 49.0, 96.0),
+        (48, 10, 64.0, 97.0),
     ] {
         let tally = Scenario {
             changed: true,
@@ -207,9 +207,9 @@ fn launch_levels_find_host_bound_changes_in_unseen_weather() {
 
 #[test]
 fn an_unmoved_benchmark_among_many_moved_is_mostly_left_alone() {
-    // Three quarters of the host-bound move, which the common shift takes for the host's. 3 of 160 suites
+    // Three quarters of the host-bound move, which the common shift takes for the host's. 7 of 160 suites
     // accuse an unmoved one at +3 and +5 %; with the guard at 95 % for all 33 of 160 did. A tenth is allowed:
-    // 1.5 ± 1.2 against 8.
+    // 3.5 ± 1.8 against 8.
     let tallies = [0.03, 0.05].map(|most| {
         Scenario {
             most,
@@ -239,9 +239,9 @@ fn intervals_in_unseen_weather_cover() {
 #[test]
 fn a_change_of_a_whole_group_is_found_as_one() {
     // A third of the host-bound move, all those of one process, as its weather might move them. Measured over 80
-    // suites: declared 56 at +5 %, all at +10 %, of whose benchmarks 98 % are found one by one. 40 suites at 70 %:
+    // suites: declared 56 at +5 %, all at +10 %, of whose benchmarks 95 % are found one by one. 40 suites at 70 %:
     // 28 ± 2.9, three times that allowed.
-    for (group, declared, found) in [(0.05, 19, 0.0), (0.10, 38, 90.0)] {
+    for (group, declared, found) in [(0.05, 19, 0.0), (0.10, 38, 87.0)] {
         let tally = Scenario {
             group,
             ..h200(24, suites(40), 13)

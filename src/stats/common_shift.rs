@@ -14,7 +14,11 @@ use super::rank_test::{Bounds, INTERVAL_LAUNCHES, RankTest};
 /// Host-bound benchmarks from which a common shift is estimated.
 pub(super) const BENCHMARKS_MIN: usize = 10;
 /// Share of the corrected intervals that may exclude zero before the benchmarks moved apart.
-const MOVED_APART_SHARE: f64 = 0.25;
+///
+/// A change of one strategy moves a third of a suite that was narrowed to a few. At a quarter, as the procedure has
+/// it, +5 % is found in 34, 55 and 70 % of the cases at 24, 36 and 48 launches (synthetic), at a third in 39, 60 and
+/// 75 %; of 160 suites in which three quarters moved 7 instead of 3 accuse an unmoved benchmark.
+const MOVED_APART_SHARE: f64 = 1.0 / 3.0;
 /// Shift of the host-speed probe below which the host counts as still: the bound of equivalence.
 const STILL_PROBE: f64 = 0.02;
 
@@ -32,7 +36,7 @@ const ESTABLISHED_SESSIONS: usize = 3;
 pub enum Correction {
     /// It is taken out of the single p-values.
     Applied,
-    /// More than a quarter of the benchmarks lie elsewhere: they moved apart, nothing is taken out.
+    /// More than a third of the benchmarks lie elsewhere: they moved apart, nothing is taken out.
     MovedApart,
 }
 
