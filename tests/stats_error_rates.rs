@@ -184,8 +184,8 @@ fn unseen_weather_raises_no_alarm() {
 }
 
 #[test]
-fn launch_levels_find_host_bound_changes_in_unseen_weather() {
-    // Measured over 80 suites of turns at 24, 36 and 48 launches: +5 % 39, 60 and 75 %, +10 % 97, 99 and 100 %;
+fn process_levels_find_host_bound_changes_in_unseen_weather() {
+    // Measured over 80 suites of turns at 24, 36 and 48 launches: +5 % 38, 59 and 74 %, +10 % 97, 99 and 100 %;
     // at 24 launches of one moment 12 and 63 %. 40 suites: ± 3.5 points, three times that allowed.
     for (launches, turns, five, ten) in [
         (24, 1, 2.0, 53.0),
@@ -238,33 +238,39 @@ fn intervals_in_unseen_weather_cover() {
 
 #[test]
 fn a_change_of_a_whole_group_is_found_as_one() {
-    // A third of the host-bound move, all those of one process, as its weather might move them. Measured over 80
-    // suites: declared 56 at +5 %, all at +10 %, of whose benchmarks 95 % are found one by one. 40 suites at 70 %:
-    // 28 ± 2.9, three times that allowed.
-    for (group, declared, found) in [(0.05, 19, 0.0), (0.10, 38, 87.0)] {
+    // A third of the host-bound move, all those of one process, as its weather might move them. Measured over 40
+    // suites: that group and no other is declared in 20 at +5 %, in all at +10 %, of whose benchmarks 92 % are found
+    // one by one. 20 ± 3.2, three times that allowed.
+    for (group, declared, least) in [(0.05, 10, 0.0), (0.10, 37, 84.0)] {
         let tally = Scenario {
             group,
             ..h200(24, suites(40), 13)
         }
         .run();
-        assert!(tally.group_declared.hits * 40 >= declared * tally.group_declared.trials);
+        assert!(tally.group_found.hits * 40 >= declared * tally.group_found.trials);
         let per_mille = (1000.0 * f64::exp_m1(group)).round() as u32;
-        assert!(tally.found_percent(per_mille, Class::HostBound) >= found);
+        assert!(tally.found_percent(per_mille, Class::HostBound) >= least);
         assert!(tally.false_discovery_percent() <= 5.0);
     }
 }
 
 #[test]
-fn a_group_rarely_seems_to_move() {
-    // 3 of 320 suites in four weathers.
-    let of = |slow| {
+fn no_group_moves_where_nothing_or_everything_does() {
+    // By chance one in twenty may, as of all intervals at 95 %.
+    let of = |slow, common| {
         Scenario {
             slow,
+            common,
             ..h200(24, suites(40), 14)
         }
         .run()
     };
-    let tallies = WEATHER.map(of);
-    let established: usize = tallies.iter().map(|tally| tally.group_established.hits).sum();
-    assert!(established * 20 <= 4 * suites(40), "{established} suites");
+    let tallies: Vec<Tally> = WEATHER
+        .iter()
+        .flat_map(|&slow| [of(slow, 0.0), of(slow, 0.03)])
+        .collect();
+    let declared: usize = tallies.iter().map(|tally| tally.group_declared.hits).sum();
+    let trials: usize = tallies.iter().map(|tally| tally.group_declared.trials).sum();
+    assert!(declared * 20 <= trials, "{declared} of {trials} suites");
+    assert_rarely_alarming(&tallies);
 }

@@ -103,8 +103,8 @@ fn an_hour_later_nothing_regressed() {
     println!("{:?} {:?}", comparison.summary, comparison.common_shift);
     assert_eq!((comparison.summary.regressed, comparison.summary.improved), (0, 0));
     assert!(!comparison.has_regression());
-    // The sessions did differ: by the fast quarter of samples, all 15 host-bound benchmarks were
-    // slower, 6.6 % in the middle. It is shown as a common shift that nine launches cannot declare.
+    // The sessions did differ: by the fast half of samples, the 15 host-bound benchmarks were slower by
+    // 6 % in the middle. It is shown as a common shift that nine launches cannot declare.
     let shift = comparison.common_shift.unwrap();
     assert!(shift.effect.ratio > 1.03 && !shift.established);
     // The spread that such a pair shows is what later comparisons on this machine may assume.

@@ -4,8 +4,8 @@
 mod noise;
 
 use noise::scenario::{Scenario, SessionShift};
-use noise::suites;
 use noise::tally::Tally;
+use noise::{Model, suites};
 use poolbench::stats::{Class, Proportion};
 
 const SHIFTS: [(SessionShift, bool); 5] = [
@@ -116,4 +116,34 @@ fn several_sessions_find_changes_where_the_probe_follows() {
         assert!(tally.found_percent(30, Class::GpuBound) >= 97.0);
         assert!(tally.false_discovery_percent() <= 5.0);
     }
+}
+
+/// Two sessions a side of suites with the spread of the H200, recorded as `record` does.
+fn h200(launches: usize, shift: (SessionShift, bool)) -> Scenario {
+    Scenario {
+        model: Model::H200,
+        turns: 10,
+        suites: suites(40),
+        ..scenario(2, launches, shift)
+    }
+}
+
+#[test]
+fn groups_of_several_sessions_raise_no_alarm() {
+    let tallies: Vec<Tally> = SHIFTS.into_iter().map(|shift| h200(12, shift).run()).collect();
+    assert_rarely_alarming(&tallies);
+    assert!(tallies.iter().all(|tally| tally.group_established.hits == 0));
+}
+
+#[test]
+fn a_group_that_moved_is_not_taken_for_the_host() {
+    let tally = Scenario {
+        group: 0.10,
+        ..h200(24, (SessionShift::Narrow, true))
+    }
+    .run();
+    // 72 % of its benchmarks are found one by one (20 suites), which share what their process moved by: 20 points
+    // are allowed.
+    assert!(tally.found_percent(105, Class::HostBound) >= 52.0);
+    assert!(tally.false_discovery_percent() <= 5.0);
 }

@@ -120,7 +120,8 @@ pub fn calibrate(side: &Side, options: &Options, plan: CalibrationPlan) -> Calib
         let (base, new) = halves(&table, &mut random);
         let comparison = compare_tables(&base, &new, options, &mut nulls);
         let before = alarms;
-        let declared = comparison.common_shifts().any(|shift| shift.declared);
+        let declared =
+            comparison.common_shift.is_some_and(|shift| shift.declared) || !comparison.group_shifts.is_empty();
         for benchmark in comparison.benchmarks {
             let Some(measured) = benchmark.measured else {
                 continue;

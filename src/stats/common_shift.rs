@@ -16,8 +16,8 @@ pub(super) const BENCHMARKS_MIN: usize = 10;
 /// Share of the corrected intervals that may exclude zero before the benchmarks moved apart.
 ///
 /// A change of one strategy moves a third of a suite that was narrowed to a few. At a quarter, as the procedure has
-/// it, +5 % is found in 34, 55 and 70 % of the cases at 24, 36 and 48 launches (synthetic), at a third in 39, 60 and
-/// 75 %; of 160 suites in which three quarters moved 7 instead of 3 accuse an unmoved benchmark.
+/// it, +5 % is found in 34, 55 and 70 % of the cases at 24, 36 and 48 launches (synthetic), at a third in 38, 59 and
+/// 74 %; of 160 suites in which three quarters moved 7 instead of 3 accuse an unmoved benchmark.
 const MOVED_APART_SHARE: f64 = 1.0 / 3.0;
 /// Shift of the host-speed probe below which the host counts as still: the bound of equivalence.
 const STILL_PROBE: f64 = 0.02;
@@ -36,7 +36,7 @@ const ESTABLISHED_SESSIONS: usize = 3;
 pub enum Correction {
     /// It is taken out of the single p-values.
     Applied,
-    /// More than a third of the benchmarks lie elsewhere: they moved apart, nothing is taken out.
+    /// More than a third of the benchmarks lie elsewhere: they moved apart, and it is not taken out.
     MovedApart,
 }
 
@@ -58,14 +58,21 @@ pub struct CommonShift {
     pub probe_shift: Option<Effect>,
 }
 
-/// The common shift of a group's host-bound benchmarks, where it differs from the whole suite's.
+/// The common shift of a group's host-bound benchmarks, where it lies beyond the minimum effect, from zero and from
+/// the whole suite's. Nothing of it is taken out of their verdicts.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GroupShift {
     /// The group: the first part of its benchmarks' ids.
     pub group: String,
-    /// Its shift. The benchmarks are judged by what they moved beside the whole suite, so nothing of it is
-    /// taken out of their verdicts.
-    pub shift: CommonShift,
+    /// Ratio, with a 95 % interval.
+    pub effect: Effect,
+    /// Host-bound benchmarks that it is the median of.
+    pub benchmarks: usize,
+    /// With three or more sessions a side (or shared ones) and a still host probe: a finding in its own right.
+    /// Otherwise a warning.
+    pub established: bool,
+    /// How the host-speed probe moved between the sides, where every launch has one.
+    pub probe_shift: Option<Effect>,
 }
 
 /// Returns whether a benchmark tells of the common shift.
@@ -103,7 +110,7 @@ impl<'a> Shared<'a> {
     ) -> Option<Self> {
         let estimates: Vec<f64> = benchmarks.iter().map(|benchmark| benchmark.shift.estimate).collect();
         let estimate = (estimates.len() >= BENCHMARKS_MIN).then(|| median(estimates))??;
-        let uncertainty = Uncertainty::of(levels, benchmarks[0].session_counts(), session_pairs, nulls);
+        let uncertainty = Uncertainty::of(levels, &benchmarks, session_pairs, nulls);
         Some(Self {
             estimate,
             weather: uncertainty.map_or(0.0, |uncertainty| levels.weather.reliability * uncertainty.independent),
@@ -122,40 +129,96 @@ impl<'a> Shared<'a> {
     }
 }
 
-/// Returns a common shift, one of `family` that are looked at, with its interval and standing.
+/// Returns the suite's common shift, with its interval and standing.
 pub(super) fn describe(
-    shared: &Shared<'_>,
-    family: usize,
+    suite: &Shared<'_>,
     correction: Correction,
     options: &Options,
     nulls: &mut NullDistributions,
 ) -> CommonShift {
-    let benchmarks = &shared.benchmarks;
-    // Bonferroni: the intervals of all of them hold together.
-    let beyond = |error: f64| {
-        let interval = shared.within(1.0 - error / family.max(1) as f64);
-        interval.is_some_and(|interval| interval.beyond(options.delta()))
-    };
-    let declared = beyond(0.05);
-    // A finding that ends in exit code 1 rests on the spread of very few sessions, whose shifts
-    // need not be normal: 99 %. At 95 % up to 15 % of unchanged suites had one (sessions that shift
-    // by 5 to 25 % either way and a probe that does not notice).
-    let certain = beyond(0.01);
-    let probe_shift = probe_shift(benchmarks, nulls);
-    let still = probe_shift.is_some_and(|probe| probe.ratio.ln().abs() < STILL_PROBE);
-    let sessions_tell = benchmarks.iter().all(|benchmark| match benchmark.layout {
-        SessionLayout::Shared => true,
-        SessionLayout::Several { base, new } => base.min(new) >= ESTABLISHED_SESSIONS,
-        SessionLayout::One => false,
-    });
+    let standing = Standing::of(suite, 1, &[0.0], options, nulls);
     CommonShift {
-        effect: Effect::of(shared.estimate, shared.within(0.95), 0.95),
-        benchmarks: benchmarks.len(),
+        effect: Effect::of(suite.estimate, suite.within(0.95), 0.95),
+        benchmarks: suite.benchmarks.len(),
         correction,
-        declared,
-        established: certain && still && sessions_tell,
-        probe_shift,
+        declared: standing.declared,
+        established: standing.established,
+        probe_shift: standing.probe_shift,
     }
+}
+
+/// Returns the common shift of a group, one of `family`, if it is one beside the suite's.
+pub(super) fn describe_group(
+    (name, group): (&str, &Shared<'_>),
+    family: usize,
+    suite: f64,
+    options: &Options,
+    nulls: &mut NullDistributions,
+) -> Option<GroupShift> {
+    let standing = Standing::of(group, family, &[0.0, suite], options, nulls);
+    standing.declared.then(|| GroupShift {
+        group: name.to_owned(),
+        effect: Effect::of(group.estimate, group.within(0.95), 0.95),
+        benchmarks: group.benchmarks.len(),
+        established: standing.established,
+        probe_shift: standing.probe_shift,
+    })
+}
+
+/// What a common shift is worth.
+struct Standing {
+    declared: bool,
+    established: bool,
+    probe_shift: Option<Effect>,
+}
+
+impl Standing {
+    /// Returns the standing of a shift, one of `family` that are looked at, beside each of these.
+    fn of(
+        shared: &Shared<'_>,
+        family: usize,
+        beside: &[f64],
+        options: &Options,
+        nulls: &mut NullDistributions,
+    ) -> Self {
+        let benchmarks = &shared.benchmarks;
+        // Bonferroni: the intervals of all of them hold together.
+        let beyond = |error: f64| {
+            let interval = shared.within(1.0 - error / family.max(1) as f64);
+            let apart = |interval: Bounds, from: f64| {
+                let (lower, upper) = (interval.lower - from, interval.upper - from);
+                Bounds { lower, upper }.beyond(options.delta())
+            };
+            interval.is_some_and(|interval| beside.iter().all(|&from| apart(interval, from)))
+        };
+        // A finding that ends in exit code 1 rests on the spread of very few sessions, whose shifts
+        // need not be normal: 99 %. At 95 % up to 15 % of unchanged suites had one (sessions that shift
+        // by 5 to 25 % either way and a probe that does not notice).
+        let (declared, certain) = (beyond(0.05), beyond(0.01));
+        let probe_shift = probe_shift(benchmarks, nulls);
+        let still = probe_shift.is_some_and(|probe| probe.ratio.ln().abs() < STILL_PROBE);
+        let sessions_tell = benchmarks.iter().all(|benchmark| match benchmark.layout {
+            SessionLayout::Shared => true,
+            SessionLayout::Several { base, new } => base.min(new) >= ESTABLISHED_SESSIONS,
+            SessionLayout::One => false,
+        });
+        Self {
+            declared,
+            established: certain && still && sessions_tell,
+            probe_shift,
+        }
+    }
+}
+
+/// What sessions add to it.
+#[derive(Debug, Clone, Copy)]
+enum Sessions {
+    /// Nothing, or nothing that can be known: the sides share theirs, or have one each.
+    Nothing,
+    /// Some side has several, but they do not tell.
+    Unknown,
+    /// Standard error, and the degrees of freedom it was measured with.
+    Measured(f64, f64),
 }
 
 /// What the common shift may be wrong by.
@@ -165,16 +228,14 @@ struct Uncertainty {
     independent: f64,
     /// The same, widened for launches in a row that are alike.
     launches: f64,
-    /// Standard error of the sessions, and the degrees of freedom it was measured with, where some
-    /// side has several.
-    sessions: Option<(f64, f64)>,
+    sessions: Sessions,
 }
 
 impl Uncertainty {
     /// Returns the error of the difference between the sides' launch levels.
     fn of(
         levels: &LaunchLevels,
-        (base_sessions, new_sessions): (usize, usize),
+        benchmarks: &[&Matched],
         session_pairs: &[f64],
         nulls: &mut NullDistributions,
     ) -> Option<Self> {
@@ -185,14 +246,21 @@ impl Uncertainty {
         let values = |side: &[(u32, f64)]| side.iter().map(|level| level.1).collect();
         let test = RankTest::new(values(base), values(new), Scores::LowerHalf, nulls)?;
         let error = test.invert().interval(0.05)?.half_width() / Z95;
-        // A pair of sessions differs by two shifts.
-        let squares: Vec<f64> = session_pairs.iter().map(|g| g * g / 2.0).collect();
+        let (base_sessions, new_sessions) = benchmarks.first()?.session_counts();
         let shares = 1.0 / base_sessions as f64 + 1.0 / new_sessions as f64;
         let freedom = (base_sessions + new_sessions).saturating_sub(2) as f64;
+        // A pair of sessions differs by two shifts.
+        let squares: Vec<f64> = session_pairs.iter().map(|g| g * g / 2.0).collect();
+        let several = |benchmark: &&Matched| matches!(benchmark.layout, SessionLayout::Several { .. });
+        let sessions = match (squares.is_empty(), benchmarks.iter().any(several)) {
+            (false, _) => Sessions::Measured((mean(&squares) * shares).sqrt(), freedom),
+            (true, true) => Sessions::Unknown,
+            (true, false) => Sessions::Nothing,
+        };
         Some(Self {
             independent: error,
             launches: error * ((1.0 + rho) / (1.0 - rho)).sqrt(),
-            sessions: (!squares.is_empty()).then(|| ((mean(&squares) * shares).sqrt(), freedom)),
+            sessions,
         })
     }
 
@@ -200,11 +268,14 @@ impl Uncertainty {
     fn half_width(&self, level: f64) -> Option<f64> {
         let upper = f64::midpoint(1.0, level);
         let launches = Normal::standard().inverse_cdf(upper) * self.launches;
-        let Some((error, freedom)) = self.sessions else {
-            return Some(launches);
-        };
-        let quantile = StudentsT::new(0.0, 1.0, freedom).ok()?.inverse_cdf(upper);
-        Some(launches.hypot(quantile * error))
+        match self.sessions {
+            Sessions::Nothing => Some(launches),
+            Sessions::Unknown => None,
+            Sessions::Measured(error, freedom) => {
+                let quantile = StudentsT::new(0.0, 1.0, freedom).ok()?.inverse_cdf(upper);
+                Some(launches.hypot(quantile * error))
+            }
+        }
     }
 }
 

@@ -7,14 +7,13 @@ use super::doubts::warnings;
 use super::effect::Effect;
 use super::finding::{Direction, Finding, Member, Renaming, findings, renamings};
 use super::judging::{judge_all, normal_quantile};
-use super::launch_levels::HostWeather;
 use super::launch_table::{LaunchTable, Row, SessionIndex};
 use super::matched::{Aligned, Class, Matched, Prepared, SessionLayout};
 use super::multiple_testing::q_values;
 use super::noisy_host::SlowShare;
 use super::null_distribution::NullDistributions;
 use super::options::{Options, SessionSpread};
-use super::sessions::{sessions_needed, spread_between};
+use super::sessions::{assumed, sessions_needed, spread_between};
 use super::side::Side;
 use super::verdict::{Judged, Suite, Verdict, decide};
 use super::warning::Warning;
@@ -50,8 +49,8 @@ pub struct Measured {
     pub effect: Effect,
     /// The same from the times as recorded, from launches alone.
     pub raw: Effect,
-    /// The effect less the common shift, of its group where the group moved like the suite, with the variance that sessions add to what is left:
-    /// what the p-value is about.
+    /// The effect less the common shift (of its group, where that moved like the suite), with the
+    /// variance that sessions add to what is left: what the p-value is about.
     pub corrected: Effect,
     /// Ratio of medians, which also sees the slow half of the launches.
     pub median_ratio: Option<f64>,
@@ -91,9 +90,6 @@ pub struct Comparison {
     pub common_shift: Option<CommonShift>,
     /// Groups whose host-bound benchmarks moved in common, and not as the suite did.
     pub group_shifts: Vec<GroupShift>,
-    /// What the host-bound launches had in common, taken out of their values; where ten or more
-    /// host-bound benchmarks are compared.
-    pub host_weather: Option<HostWeather>,
     /// Labels whose benchmarks moved together.
     pub findings: Vec<Finding>,
     /// Labels that seem to have been renamed.
@@ -105,17 +101,13 @@ pub struct Comparison {
 }
 
 impl Comparison {
-    /// Returns whether a regression was found: a benchmark's, or an established common slowdown.
+    /// Returns whether a regression was found: a benchmark's, or an established common slowdown of the suite or of a
+    /// group.
     #[must_use]
     pub fn has_regression(&self) -> bool {
-        let slower = |shift: &CommonShift| shift.established && shift.effect.ratio > 1.0;
-        self.summary.regressed > 0 || self.common_shifts().any(slower)
-    }
-
-    /// Returns the common shifts of the suite and of groups.
-    pub fn common_shifts(&self) -> impl Iterator<Item = &CommonShift> {
-        let groups = self.group_shifts.iter().map(|group| &group.shift);
-        self.common_shift.iter().chain(groups)
+        let suite = self.common_shift.is_some_and(|c| c.established && c.effect.ratio > 1.0);
+        let slower = |group: &GroupShift| group.established && group.effect.ratio > 1.0;
+        self.summary.regressed > 0 || suite || self.group_shifts.iter().any(slower)
     }
 }
 
@@ -163,7 +155,6 @@ pub(super) fn compare_tables(
         summary: summarise(&benchmarks),
         common_shift: judgement.common_shift,
         group_shifts: judgement.group_shifts,
-        host_weather: weather.map(|weather| weather.suite.weather),
         findings: findings(&members),
         renamings: renamings(&of(&Verdict::Missing), &of(&Verdict::New)),
         slow_share,
@@ -240,17 +231,9 @@ fn decide_all(
 }
 
 fn needed_for(matched: &Matched, judged: &Judged, threshold: f64, options: &Options) -> Option<usize> {
-    let known = options.session_spread().unwrap_or_default();
     let (adjusted, raw) = HOST_BOUND_SPREAD;
-    let spread = match matched.class {
-        Class::GpuBound => known.gpu_bound,
-        Class::Mixed => known.mixed,
-        Class::HostBound | Class::Unknown => {
-            known
-                .host_bound
-                .unwrap_or(if matched.slope.is_some() { adjusted } else { raw })
-        }
-    };
+    let unknown = if matched.slope.is_some() { adjusted } else { raw };
+    let spread = assumed(matched, options).unwrap_or(unknown);
     let effect = judged.corrected.abs() - options.delta();
     sessions_needed(effect, matched.shift.standard_error()?, spread, threshold)
 }

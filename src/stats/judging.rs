@@ -1,9 +1,11 @@
 //! Each benchmark judged beside what it has in common with others.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::common_shift::{CommonShift, Correction, GroupShift, Shared, describe, eligible, moved_apart};
-use super::matched::{Class, Matched};
+use super::common_shift::{
+    CommonShift, Correction, GroupShift, Shared, describe, describe_group, eligible, moved_apart,
+};
+use super::matched::{Class, GroupKey, Matched};
 use super::null_distribution::NullDistributions;
 use super::options::Options;
 use super::sessions::{About, SessionVariances};
@@ -27,13 +29,19 @@ enum Taken {
     Group,
 }
 
+/// Farthest from the suite that a group's shift may lie to be the suite's, however wide its interval: with two
+/// sessions a side it spans ten per cent. *Unit* natural logarithms.
+const ALIKE_MAX: f64 = 0.03;
+
 /// Judges every benchmark.
 ///
 /// A benchmark is judged beside the host-bound ones of its group, whose weather it shares, as long as the group
 /// moved like the suite: what it may have moved by for the weather goes with the group's shift, and a change of
-/// one benchmark, or of a strategy, shows most clearly. Where the group moved apart from the suite, or its
-/// benchmarks from each other, the driver may have changed the group, so its benchmarks are judged beside the
-/// whole suite, the weather's error added. Where the suite moved apart, nothing is taken out.
+/// one benchmark, or of a strategy, shows most clearly. (That the shift is a median, known to 0.4 of a benchmark's
+/// error at ten of them, is left out: a benchmark differs from it by less than its own error.) Where the group moved
+/// apart from the suite, or its benchmarks from each other, the driver may have changed the group, so its benchmarks
+/// are judged beside the whole suite, the weather's error added. Where the suite moved apart, nothing is taken out of
+/// those.
 pub(super) fn judge_all(
     matched: &[Matched],
     weather: Option<&Weather>,
@@ -50,15 +58,7 @@ pub(super) fn judge_all(
             let all = matched.iter().filter(|benchmark| eligible(benchmark)).collect();
             Shared::of(all, &weather.suite, &variances.suite_pairs, nulls)
         }),
-        groups: weather.map_or_else(BTreeMap::new, |weather| {
-            let group = |(name, levels)| {
-                let of_group = |benchmark: &&Matched| eligible(benchmark) && benchmark.group() == Some(name);
-                let members = matched.iter().filter(of_group).collect();
-                let pairs = variances.group_pairs.get(name).map_or(&[][..], Vec::as_slice);
-                Some((name, Shared::of(members, levels, pairs, nulls)?))
-            };
-            weather.groups.iter().filter_map(group).collect()
-        }),
+        groups: weather.map_or_else(BTreeMap::new, |weather| groups(matched, weather, &variances, nulls)),
         variances,
     };
     let Some(suite) = &judging.suite else {
@@ -75,40 +75,58 @@ pub(super) fn judge_all(
         Correction::Applied
     };
     let beside_group = judging.each(|_| Taken::Group);
-    let stands = |name: &String, group: &Shared<'_>| {
-        let of_group = |benchmark: &Matched| eligible(benchmark) && benchmark.group() == Some(name);
+    let stands = |key: GroupKey<'_>, group: &Shared<'_>| {
+        let of_group = |benchmark: &Matched| eligible(benchmark) && benchmark.group() == Some(key);
         moved_like(group, suite.estimate) && !judging.moved_apart(&beside_group, group.estimate, of_group)
     };
-    let standing: Vec<&String> = judging
-        .groups
-        .iter()
-        .filter_map(|(name, group)| stands(name, group).then_some(*name))
-        .collect();
+    let mut standing: BTreeSet<GroupKey<'_>> = BTreeSet::new();
+    for (key, group) in &judging.groups {
+        if stands(*key, group) {
+            standing.insert(*key);
+        }
+    }
     let benchmarks = judging.each(|benchmark| match (benchmark.group(), correction) {
         (Some(group), _) if standing.contains(&group) => Taken::Group,
         (_, Correction::Applied) => Taken::Suite,
         (_, Correction::MovedApart) => Taken::Nothing,
     });
     let family = judging.groups.len();
-    let apart = judging
-        .groups
-        .iter()
-        .filter(|(_, group)| !moved_like(group, suite.estimate));
-    let group_shifts = apart.map(|(name, group)| GroupShift {
-        group: (*name).clone(),
-        shift: describe(group, family, Correction::MovedApart, options, nulls),
-    });
-    let group_shifts = group_shifts.filter(|group| group.shift.declared).collect();
+    let apart = judging.groups.iter().filter(|(key, _)| !standing.contains(key));
+    let group_shifts =
+        apart.filter_map(|(key, group)| describe_group((key.0, group), family, suite.estimate, options, nulls));
     Judgement {
         benchmarks,
-        common_shift: Some(describe(suite, 1, correction, options, nulls)),
-        group_shifts,
+        group_shifts: group_shifts.collect(),
+        common_shift: Some(describe(suite, correction, options, nulls)),
     }
+}
+
+/// Returns what each group has in common whose weather was taken out.
+fn groups<'a>(
+    matched: &'a [Matched],
+    weather: &'a Weather,
+    variances: &SessionVariances,
+    nulls: &mut NullDistributions,
+) -> BTreeMap<GroupKey<'a>, Shared<'a>> {
+    let mut groups = BTreeMap::new();
+    for (name, levels) in &weather.groups {
+        for is_adjusted in [false, true] {
+            let key = (name.as_str(), is_adjusted);
+            let of_group = |benchmark: &&Matched| eligible(benchmark) && benchmark.group() == Some(key);
+            let members = matched.iter().filter(of_group).collect();
+            let pairs = variances.group_pairs.get(&(name.clone(), is_adjusted));
+            if let Some(shared) = Shared::of(members, levels, pairs.map_or(&[][..], Vec::as_slice), nulls) {
+                groups.insert(key, shared);
+            }
+        }
+    }
+    groups
 }
 
 /// Returns whether a group's shift may be the suite's. Without an interval nobody knows.
 fn moved_like(group: &Shared<'_>, suite: f64) -> bool {
-    group.within(0.95).is_some_and(|interval| !interval.excludes(suite))
+    let alike = (group.estimate - suite).abs() <= ALIKE_MAX;
+    alike && group.within(0.95).is_some_and(|interval| !interval.excludes(suite))
 }
 
 struct Judging<'a> {
@@ -117,7 +135,7 @@ struct Judging<'a> {
     lone_z: f64,
     options: &'a Options,
     suite: Option<Shared<'a>>,
-    groups: BTreeMap<&'a String, Shared<'a>>,
+    groups: BTreeMap<GroupKey<'a>, Shared<'a>>,
 }
 
 impl Judging<'_> {
@@ -135,26 +153,32 @@ impl Judging<'_> {
     }
 
     fn one(&self, index: usize, benchmark: &Matched, taken: Taken) -> Judged {
-        let group = benchmark.group().and_then(|group| self.groups.get(group));
+        let suite = self.suite.as_ref();
+        let group = benchmark.group().and_then(|group| self.groups.get(&group));
         let (shared, about) = match taken {
             Taken::Nothing => (None, About::Everything),
-            Taken::Suite => (self.suite.as_ref(), About::BesideSuite),
+            Taken::Suite => (suite, About::BesideSuite),
             Taken::Group => (group, About::BesideGroup),
         };
+        let error = |shared: Option<&Shared<'_>>| shared.map_or(0.0, |shared| shared.weather);
         let weather = match &benchmark.freed {
-            None => None,
-            Some(Peers::Suite) => self.suite.as_ref(),
-            Some(Peers::Group(_)) => group,
+            None => 0.0,
+            Some(Peers::Suite) => error(suite),
+            Some(Peers::Group(_)) => error(group.or(suite)),
         };
-        let own_peers = match taken {
+        let takes_weather = match taken {
             Taken::Nothing => false,
-            Taken::Suite => benchmark.group().is_none(),
+            Taken::Suite => benchmark.freed == Some(Peers::Suite),
             Taken::Group => group.is_some(),
         };
         let common = Common {
             shift: shared.map(|shared| shared.estimate),
-            weather: weather.map_or(0.0, |shared| shared.weather),
-            takes_weather: own_peers,
+            weather: match taken {
+                // Where processes have weather of their own, the suite's shift has an error of its own.
+                Taken::Suite if !takes_weather && !self.groups.is_empty() => weather.hypot(error(suite)),
+                _ => weather,
+            },
+            takes_weather,
             certain: shared.is_some_and(|shared| shared.within(0.95).is_some_and(|interval| interval.excludes(0.0))),
         };
         let of = |about| self.variances.of(index, benchmark, self.options, about);

@@ -22,7 +22,7 @@ const MEDIAN_LOSS: f64 = 1.25;
 /// The common movement of host-bound benchmarks from launch to launch, which their launch values
 /// are freed from.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct HostWeather {
+pub(super) struct HostWeather {
     /// Standard deviation between launches of one side and session, the noise of a median over
     /// benchmarks left out. *Unit* natural logarithms.
     pub standard_deviation: f64,

@@ -3,6 +3,7 @@
 use super::adjustment::{ProbeSlope, SlopePool, adjust, fit_slope};
 use super::benchmark_id::BenchmarkId;
 use super::launch_levels::Sides;
+use super::launch_spread::{launch_deviation, launch_spread};
 use super::launch_table::{LaunchValue, Row};
 use super::null_distribution::{NullDistributions, Scores};
 use super::order::{lower_half_mean, mean, median};
@@ -28,7 +29,7 @@ const ADJUSTED_SCORES: Scores = Scores::LowerThreeQuarters;
 /// Launches a side from which the launches' common weather is taken out. With fewer no single change
 /// can be declared, and what the weather's error adds to an interval makes it too wide (99 % coverage
 /// at six launches without probes).
-const FREED_LAUNCHES: usize = 8;
+pub(super) const FREED_LAUNCHES: usize = 8;
 
 /// What paces a benchmark, as far as the numbers say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -82,6 +83,9 @@ impl LaunchShift {
         self.interval95.map(|interval| interval.half_width() / Z95)
     }
 }
+
+/// A group's name, and whether its benchmarks are adjusted.
+pub(super) type GroupKey<'a> = (&'a str, bool);
 
 /// A benchmark with valid numbers on both sides.
 #[derive(Debug, Clone)]
@@ -225,7 +229,12 @@ impl Prepared {
 
     /// Returns whether its launches tell of the weather.
     pub fn is_host_bound(&self) -> bool {
-        self.aligned.host_bound == Some(true) && self.base.len().min(self.new.len()) >= INTERVAL_LAUNCHES
+        self.aligned.host_bound == Some(true) && self.launches_min() >= INTERVAL_LAUNCHES
+    }
+
+    /// Returns the launches of the smaller side.
+    pub fn launches_min(&self) -> usize {
+        self.base.len().min(self.new.len())
     }
 
     /// Returns the launch values, the host's speed taken out.
@@ -242,9 +251,8 @@ impl Matched {
         lone_alpha: f64,
         nulls: &mut NullDistributions,
     ) -> Option<Self> {
-        let launches = prepared.base.len().min(prepared.new.len());
-        let weather = weather.filter(|_| prepared.is_host_bound() && launches >= FREED_LAUNCHES);
-        let peers = weather.map(|weather| weather.peers(prepared.id()));
+        let weather = weather.filter(|_| prepared.is_host_bound() && prepared.launches_min() >= FREED_LAUNCHES);
+        let peers = weather.and_then(|weather| weather.peers(prepared.id()));
         let Prepared {
             aligned,
             slope,
@@ -290,31 +298,18 @@ impl Matched {
         })
     }
 
-    /// Returns the group whose weather was taken out.
-    pub fn group(&self) -> Option<&String> {
+    /// Returns the group whose weather was taken out, and whether the host's speed was: sessions move what is not
+    /// adjusted far more, so that the two are never judged beside each other.
+    pub fn group(&self) -> Option<GroupKey<'_>> {
         match &self.freed {
-            Some(Peers::Group(group)) => Some(group),
+            Some(Peers::Group(group)) => Some((group, self.slope.is_some())),
             Some(Peers::Suite) | None => None,
         }
     }
 
-    /// Returns the standard deviation between launches of one side and session; 0 where no session has two launches.
-    /// Not a robust one: a benchmark that jumps between two levels has both.
+    /// Returns the standard deviation between launches of one side and session.
     pub fn launch_deviation(&self) -> f64 {
-        let (mut squares, mut freedom) = (0.0, 0usize);
-        for side in [&self.base, &self.new] {
-            for session in sessions(side) {
-                let values: Vec<f64> = side.iter().filter(|l| l.session == session).map(|l| l.value).collect();
-                let centre = mean(&values);
-                squares += values.iter().map(|value| (value - centre).powi(2)).sum::<f64>();
-                freedom += values.len() - 1;
-            }
-        }
-        if freedom > 0 {
-            (squares / freedom as f64).sqrt()
-        } else {
-            0.0
-        }
+        launch_deviation(&self.base, &self.new)
     }
 
     /// Returns the sessions of both sides.
@@ -382,22 +377,7 @@ fn classify(host_bound: Option<bool>, base: &[LaunchValue], new: &[LaunchValue])
     }
 }
 
-/// Returns the spread between launches of one side and session: median distance from the median,
-/// scaled to a standard deviation. 0 where no session has two launches.
-fn launch_spread(base: &[LaunchValue], new: &[LaunchValue]) -> f64 {
-    let mut distances = Vec::new();
-    for side in [base, new] {
-        for session in sessions(side) {
-            let values: Vec<f64> = side.iter().filter(|l| l.session == session).map(|l| l.value).collect();
-            let centre = median(values.clone()).unwrap_or(0.0);
-            distances.extend(values.iter().map(|value| (value - centre).abs()));
-        }
-    }
-    median(distances).unwrap_or(0.0) / 0.6745
-}
-
-/// Returns each launch's mean distance from its benchmark's level, as used for common movements:
-/// values less the lower-half mean of both sides together.
+/// Returns each launch's distance from its benchmark's level, as used for common movements.
 pub(super) fn centred(side: &[LaunchValue], level: f64) -> impl Iterator<Item = (u32, u32, f64)> {
     side.iter()
         .map(move |launch| (launch.session, launch.launch, launch.value - level))

@@ -18,6 +18,7 @@ mod finding;
 mod in_process;
 mod judging;
 mod launch_levels;
+mod launch_spread;
 mod launch_table;
 mod matched;
 mod median;
@@ -45,7 +46,6 @@ pub use comparison::{BenchmarkComparison, Comparison, Measured, Summary, compare
 pub use effect::{Effect, Interval};
 pub use finding::{Direction, Finding, Renaming};
 pub use in_process::{ProcessTime, in_process_effect};
-pub use launch_levels::HostWeather;
 pub use matched::{Class, SessionLayout};
 pub use median::Median;
 pub use multiple_testing::q_values;

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::common_shift::BENCHMARKS_MIN;
 use super::launch_table::LaunchValue;
-use super::matched::{Class, Matched, SessionLayout, plain, sessions};
+use super::matched::{Class, GroupKey, Matched, SessionLayout, plain, sessions};
 use super::null_distribution::{NullDistributions, Scores};
 use super::options::{Options, SessionSpread};
 use super::order::{mean, median};
@@ -66,8 +66,8 @@ pub(super) struct SessionVariances {
     dispersion_in_group: Vec<Option<f64>>,
     /// Median difference of the host-bound benchmarks, by session pair.
     pub suite_pairs: Vec<f64>,
-    /// The same of each group with weather of its own.
-    pub group_pairs: BTreeMap<String, Vec<f64>>,
+    /// The same of each group with weather of its own; none where a pair has too few of its benchmarks.
+    pub group_pairs: BTreeMap<(String, bool), Vec<f64>>,
 }
 
 impl SessionVariances {
@@ -107,14 +107,16 @@ impl SessionVariances {
     }
 
     fn measure_groups(&mut self, matched: &[Matched], nulls: &mut NullDistributions) {
-        let groups: BTreeSet<&String> = matched.iter().filter_map(Matched::group).collect();
+        let groups: BTreeSet<GroupKey<'_>> = matched.iter().filter_map(Matched::group).collect();
         for group in groups {
             let of = |benchmark: &Matched| benchmark.class == Class::HostBound && benchmark.group() == Some(group);
             add_dispersion(&mut self.dispersion_in_group, matched, of);
             let pairs = session_pairs(matched, of, nulls);
             let centres: Vec<f64> = pairs.iter().map(SessionPair::common).collect();
             add_class(&mut self.beside_group, &pairs, &centres);
-            self.group_pairs.insert(group.clone(), centres);
+            if pairs.iter().all(SessionPair::has_common) {
+                self.group_pairs.insert((group.0.to_owned(), group.1), centres);
+            }
         }
     }
 
@@ -207,10 +209,10 @@ fn add_class(by_benchmark: &mut [Option<f64>], pairs: &[SessionPair], centres: &
     }
 }
 
-/// Returns the spread between sessions known or assumed for a benchmark: its class's, but no less than that between
-/// its launches. On the H200 a few benchmarks that are not host-bound spread by 2 to 13 % between launches, and
+/// Returns the spread between sessions known or assumed for a benchmark: its class's, which is that of the one in the
+/// middle, but no less than that between its launches. On the H200 a few benchmarks that are not host-bound spread by 2 to 13 % between launches, and
 /// moved by as much from one card to another.
-fn assumed(matched: &Matched, options: &Options) -> Option<f64> {
+pub(super) fn assumed(matched: &Matched, options: &Options) -> Option<f64> {
     let spread = options.session_spread().unwrap_or_default();
     match matched.class {
         Class::GpuBound => Some(spread.gpu_bound.max(matched.launch_deviation())),

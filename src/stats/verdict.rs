@@ -64,7 +64,6 @@ pub(super) struct Judged {
     /// Intervals of the estimate with all the variance between sessions.
     pub interval95_total: Option<Bounds>,
     pub interval90_total: Option<Bounds>,
-    pub interval95_launches: Option<Bounds>,
     /// The interval that must lie aside of zero for a verdict: the common shift left in, the weather's error
     /// added.
     ///
@@ -74,6 +73,8 @@ pub(super) struct Judged {
     /// certain, and the other way, it is asked for at the level of a lone change: at 95 % 33 of 160 suites
     /// would accuse an unmoved benchmark (three quarters moved by 3 or 5 %).
     pub guard: Option<Bounds>,
+    /// The same as if sessions did not differ.
+    pub guard_launches: Option<Bounds>,
     /// Minimal detectable effect.
     pub mde: Option<f64>,
     /// Estimate less the common shift.
@@ -146,6 +147,13 @@ pub(super) fn judge(matched: &Matched, common: Common, between: Between, lone_z:
         |interval: Option<Bounds>, z: f64, extra: f64| interval.map(|interval| widen(interval, centre, z * extra));
     let interval95 = widened(matched.shift.interval95, Z95, extra);
     let lone = widened(matched.interval_lone, lone_z, extra);
+    let guard = |extra: f64| {
+        if common.certain && corrected * shift < 0.0 {
+            widened(matched.interval_lone, lone_z, extra)
+        } else {
+            widened(matched.shift.interval95, Z95, extra)
+        }
+    };
     let mde = lone
         .zip(interval95)
         .map(|(lone, interval95)| delta + lone.half_width() + Z_POWER * interval95.half_width() / Z95);
@@ -155,12 +163,8 @@ pub(super) fn judge(matched: &Matched, common: Common, between: Between, lone_z:
         interval95,
         interval95_total: widened(matched.shift.interval95, Z95, extra_total),
         interval90_total: widened(matched.shift.interval90, Z90, extra_total),
-        interval95_launches: widened(matched.shift.interval95, Z95, launch_total),
-        guard: if common.certain && corrected * shift < 0.0 {
-            widened(matched.interval_lone, lone_z, guard_extra)
-        } else {
-            widened(matched.shift.interval95, Z95, guard_extra)
-        },
+        guard: guard(guard_extra),
+        guard_launches: guard(launch_total),
         mde,
         corrected,
         sessions_unknown: between.own.is_none(),
@@ -212,8 +216,8 @@ pub(super) fn decide(
             Verdict::Improved
         };
     }
-    let at_launches = judged.interval95_launches.unwrap_or(interval95);
-    if matched.layout == SessionLayout::One && changed(q_value_launches, at_launches) {
+    let at_launches = judged.guard_launches;
+    if matched.layout == SessionLayout::One && at_launches.is_some_and(|guard| changed(q_value_launches, guard)) {
         return Verdict::Suspected {
             sessions_needed: sessions_needed(),
         };

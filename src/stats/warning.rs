@@ -27,7 +27,7 @@ pub enum Warning {
     },
     /// The sessions of the sides overlap in part; they are treated as different.
     PartlySharedSessions,
-    /// The host-bound benchmarks moved apart: no common shift is taken out.
+    /// The host-bound benchmarks moved apart: no shift of the whole suite is taken out.
     MovedApart,
     /// A common shift of the host-bound benchmarks, beyond the minimum effect.
     CommonShift,
@@ -83,9 +83,9 @@ impl fmt::Display for Warning {
             Self::PartlySharedSessions => {
                 f.write_str("the sides share some sessions, but not all: treated as different sessions")
             }
-            Self::MovedApart => {
-                f.write_str("the host-bound benchmarks moved by different amounts: no common shift is taken out")
-            }
+            Self::MovedApart => f.write_str(
+                "the host-bound benchmarks moved by different amounts: no shift of the whole suite is taken out",
+            ),
             Self::CommonShift => {
                 f.write_str("the host-bound benchmarks moved, as a whole, by more than the minimum effect")
             }

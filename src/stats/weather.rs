@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use super::benchmark_id::BenchmarkId;
 use super::common_shift::BENCHMARKS_MIN;
 use super::launch_levels::{LaunchLevels, Sides};
-use super::matched::Prepared;
+use super::matched::{FREED_LAUNCHES, Prepared};
 
 /// Whose weather it is.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -37,7 +37,11 @@ impl Weather {
     pub fn of(prepared: &[Prepared]) -> Option<Self> {
         let host_bound: Vec<&Prepared> = prepared.iter().filter(|prepared| prepared.is_host_bound()).collect();
         let mut members: BTreeMap<&str, Vec<Sides<'_>>> = BTreeMap::new();
-        for prepared in &host_bound {
+        // Those that are freed from it, so that what it is wrong by can be told from their estimates.
+        for prepared in host_bound
+            .iter()
+            .filter(|prepared| prepared.launches_min() >= FREED_LAUNCHES)
+        {
             if let Some(group) = prepared.id().group() {
                 members.entry(group).or_default().push(prepared.sides());
             }
@@ -52,11 +56,12 @@ impl Weather {
         })
     }
 
-    /// Returns whose weather a host-bound benchmark shares.
-    pub fn peers(&self, id: &BenchmarkId) -> (Peers, &LaunchLevels) {
+    /// Returns whose weather a host-bound benchmark shares; `None` where its process has too few to tell, since that
+    /// of other processes is another.
+    pub fn peers(&self, id: &BenchmarkId) -> Option<(Peers, &LaunchLevels)> {
         match id.group().and_then(|group| self.groups.get_key_value(group)) {
-            Some((group, levels)) => (Peers::Group(group.clone()), levels),
-            None => (Peers::Suite, &self.suite),
+            Some((group, levels)) => Some((Peers::Group(group.clone()), levels)),
+            None => self.groups.is_empty().then_some((Peers::Suite, &self.suite)),
         }
     }
 }

@@ -97,11 +97,14 @@ pub fn suite(model: Model, random: &mut StdRng) -> Vec<Case> {
     cases
 }
 
+/// The group that changes as a whole in some scenarios.
+pub const CHANGED_GROUP: &str = "call_latency";
+
 /// A group of its own for what is bimodal: too few to tell of their process.
 fn group(kind: Kind, index: usize) -> &'static str {
     match kind {
         Kind::GpuBound | Kind::Mixed => "release_threshold",
-        Kind::HostBound => ["call_latency", "scratch_loop", "trace_replay"][index % 3],
+        Kind::HostBound => [CHANGED_GROUP, "scratch_loop", "trace_replay"][index % 3],
         Kind::Bimodal => "graph_replay",
     }
 }

@@ -6,7 +6,7 @@ use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 
 use super::tally::{Tally, Truth};
-use super::{Case, Kind, Model, Recording, normal, record, seeded, suite};
+use super::{CHANGED_GROUP, Case, Kind, Model, Recording, normal, record, seeded, suite};
 
 /// How sessions shift the cases.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -90,7 +90,7 @@ impl Scenario {
         } else if self.most != 0.0 {
             most(&cases, self.most, random)
         } else {
-            let in_group = |case: &Case| case.group() == "call_latency";
+            let in_group = |case: &Case| case.group() == CHANGED_GROUP;
             cases
                 .iter()
                 .map(|case| if in_group(case) { self.group } else { 0.0 })

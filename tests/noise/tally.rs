@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use poolbench::stats::{BenchmarkId, Class, Comparison, Correction, Verdict};
 
-use super::{Case, Kind};
+use super::{CHANGED_GROUP, Case, Kind};
 
 /// Hits of trials.
 #[derive(Debug, Clone, Copy, Default)]
@@ -43,8 +43,10 @@ pub struct Tally {
     pub declared: Share,
     pub established: Share,
     pub moved_apart: Share,
-    /// Suites in which the shift of a group was declared, and established.
+    /// Suites in which the shift of a group was declared, of the one that changes in some scenarios and of no other,
+    /// and in which one was established.
     pub group_declared: Share,
+    pub group_found: Share,
     pub group_established: Share,
     pub noisy: Share,
 }
@@ -112,8 +114,9 @@ impl Tally {
             .add(common.is_some_and(|shift| shift.correction == Correction::MovedApart));
         let groups = &comparison.group_shifts;
         self.group_declared.add(!groups.is_empty());
-        self.group_established
-            .add(groups.iter().any(|group| group.shift.established));
+        self.group_found
+            .add(groups.len() == 1 && groups[0].group == CHANGED_GROUP);
+        self.group_established.add(groups.iter().any(|group| group.established));
         self.noisy
             .add(comparison.slow_share.is_some_and(|share| share.is_noisy()));
     }
@@ -141,7 +144,7 @@ impl Tally {
             .collect();
         format!(
             "alarming {}/{} fdr {:.2} found [{}] suspected {:.1} covered [{}] equivalent [{}] \
-             common declared {} established {} moved apart {} groups declared {} established {} noisy {}",
+             common declared {} established {} moved apart {} groups declared {} found {} established {} noisy {}",
             self.alarming.hits,
             self.alarming.trials,
             self.false_discovery_percent(),
@@ -153,6 +156,7 @@ impl Tally {
             self.established.hits,
             self.moved_apart.hits,
             self.group_declared.hits,
+            self.group_found.hits,
             self.group_established.hits,
             self.noisy.hits,
         )

@@ -5,7 +5,7 @@ use super::{Compared, Conclusion, SideSummary};
 use crate::baseline::{Difference, InputKind, LeftOut};
 use crate::environment::Environment;
 use crate::report::ascii_json::ascii_json;
-use crate::stats::{BenchmarkComparison, Class, CommonShift, Correction, Direction, Effect, Measured};
+use crate::stats::{BenchmarkComparison, Class, Correction, Direction, Effect, Measured};
 use serde::Serialize;
 
 /// The format's version.
@@ -88,20 +88,10 @@ struct CommonShiftFields {
 struct GroupShiftFields<'a> {
     group: &'a str,
     #[serde(flatten)]
-    shift: CommonShiftFields,
-}
-
-impl CommonShiftFields {
-    fn of(shift: &CommonShift) -> Self {
-        Self {
-            effect: EffectFields::of(&shift.effect),
-            benchmarks: shift.benchmarks,
-            declared: shift.declared,
-            established: shift.established,
-            moved_apart: shift.correction == Correction::MovedApart,
-            probe_ratio: shift.probe_shift.map(|probe| probe.ratio),
-        }
-    }
+    effect: EffectFields,
+    benchmarks: usize,
+    established: bool,
+    probe_ratio: Option<f64>,
 }
 
 #[derive(Serialize)]
@@ -191,13 +181,23 @@ pub fn comparison_json(compared: &Compared) -> serde_json::Result<String> {
             missing: summary.missing,
             skipped: summary.skipped,
         },
-        common_shift: comparison.common_shift.as_ref().map(CommonShiftFields::of),
+        common_shift: comparison.common_shift.map(|shift| CommonShiftFields {
+            effect: EffectFields::of(&shift.effect),
+            benchmarks: shift.benchmarks,
+            declared: shift.declared,
+            established: shift.established,
+            moved_apart: shift.correction == Correction::MovedApart,
+            probe_ratio: shift.probe_shift.map(|probe| probe.ratio),
+        }),
         group_shifts: comparison
             .group_shifts
             .iter()
             .map(|group| GroupShiftFields {
                 group: &group.group,
-                shift: CommonShiftFields::of(&group.shift),
+                effect: EffectFields::of(&group.effect),
+                benchmarks: group.benchmarks,
+                established: group.established,
+                probe_ratio: group.probe_shift.map(|probe| probe.ratio),
             })
             .collect(),
         findings: findings(compared),

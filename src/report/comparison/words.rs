@@ -85,13 +85,8 @@ impl Compared {
                 change(shift.effect.ratio)
             ));
         }
-        for group in self
-            .comparison
-            .group_shifts
-            .iter()
-            .filter(|group| group.shift.established)
-        {
-            let ratio = group.shift.effect.ratio;
+        for group in self.comparison.group_shifts.iter().filter(|group| group.established) {
+            let ratio = group.effect.ratio;
             let moved = if ratio > 1.0 { "slower" } else { "faster" };
             parts.push(format!(
                 "the host-bound benchmarks of {} are {moved} together by {}",
@@ -285,16 +280,16 @@ fn common_shift_line(shift: &CommonShift, options: &Options) -> String {
 }
 
 fn group_shift_line(group: &GroupShift) -> String {
-    let standing = if group.shift.established {
+    let standing = if group.established {
         "a finding of its own"
     } else {
         "it may be the host's, and is no finding"
     };
     format!(
         "the {} of {} moved by {} in the middle, and not as the suite did: {standing}; not taken out of the single verdicts",
-        counted(group.shift.benchmarks, "host-bound benchmark"),
+        counted(group.benchmarks, "host-bound benchmark"),
         Printable(&group.group),
-        change_with_interval(&group.shift.effect)
+        change_with_interval(&group.effect)
     )
 }
 

@@ -23,6 +23,7 @@ pub(super) fn section(view: &View) -> Markup {
                 ", its inversion gives ratio and 95 % interval, and Benjamini-Hochberg over all compared benchmarks holds the false discovery rate at "
                 (percent(options.false_discovery_rate())) "."
             }
+            li { "What the host-bound benchmarks of a group, which one process measures, have in common from launch to launch is taken out of their values: it is the host's." }
             li { "What all host-bound benchmarks share is reported once and taken out of the single verdicts, and what sessions differ by widens every interval; with one session a side a change is only suspected." }
             li { (calibrated(view.calibration)) }
         }

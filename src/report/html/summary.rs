@@ -4,7 +4,7 @@ use super::format::{change, foreign, ratio};
 use super::view::View;
 use crate::counted::counted;
 use crate::report::Compared;
-use crate::stats::{CommonShift, Correction, Direction, Finding, GroupShift};
+use crate::stats::{CommonShift, Correction, Direction, Effect, Finding, GroupShift};
 use maud::{Markup, html};
 
 /// Returns the sentence on top, with the exit code that it stands for.
@@ -92,47 +92,46 @@ pub(super) fn findings(view: &View) -> Markup {
 fn common_shift(shift: &CommonShift) -> Markup {
     let treated = match shift.correction {
         Correction::Applied => "It is taken out of the single verdicts.",
-        Correction::MovedApart => "They moved by different amounts, so nothing is taken out of the single verdicts.",
+        Correction::MovedApart => "They moved by different amounts, so it is not taken out of the single verdicts.",
     };
     html! {
         li.finding {
-            "Common shift: the " (counted(shift.benchmarks, "host-bound benchmark")) (moved(shift)) ". "
-            span.quiet { (treated) " " (standing(shift)) }
+            "Common shift: the " (counted(shift.benchmarks, "host-bound benchmark")) (moved(&shift.effect)) ". "
+            span.quiet { (treated) " " (standing(shift.established, shift.probe_shift.as_ref())) }
         }
     }
 }
 
 fn group_shift(group: &GroupShift) -> Markup {
-    let shift = &group.shift;
     html! {
         li.finding {
-            "Common shift of " (foreign(&group.group)) ": its " (counted(shift.benchmarks, "host-bound benchmark")) (moved(shift)) ", and not as the suite did. "
-            span.quiet { "It is not taken out of the single verdicts. " (standing(shift)) }
+            "Common shift of " (foreign(&group.group)) ": its " (counted(group.benchmarks, "host-bound benchmark")) (moved(&group.effect)) ", and not as the suite did. "
+            span.quiet { "It is not taken out of the single verdicts. " (standing(group.established, group.probe_shift.as_ref())) }
         }
     }
 }
 
-fn moved(shift: &CommonShift) -> Markup {
-    let class = if shift.effect.ratio > 1.0 { "slower" } else { "faster" };
-    let interval = shift.effect.interval.map(|interval| {
+fn moved(effect: &Effect) -> Markup {
+    let class = if effect.ratio > 1.0 { "slower" } else { "faster" };
+    let interval = effect.interval.map(|interval| {
         format!(
             ", 95 % interval {} to {}",
             change(interval.lower),
             change(interval.upper)
         )
     });
-    html! { ", in the middle, moved by " span class=(class) { (change(shift.effect.ratio)) } (interval.unwrap_or_default()) }
+    html! { ", in the middle, moved by " span class=(class) { (change(effect.ratio)) } (interval.unwrap_or_default()) }
 }
 
-fn standing(shift: &CommonShift) -> Markup {
-    let doer = if shift.established {
+fn standing(established: bool, probe_shift: Option<&Effect>) -> Markup {
+    let doer = if established {
         "The host's own speed stood still, so this is the driver's doing."
     } else {
         "The host or the session may have done it: this is a warning."
     };
     html! {
         (doer)
-        @if let Some(probe) = shift.probe_shift { " The host-speed probe moved by " (change(probe.ratio)) "." }
+        @if let Some(probe) = probe_shift { " The host-speed probe moved by " (change(probe.ratio)) "." }
     }
 }
 
