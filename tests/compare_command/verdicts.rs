@@ -236,3 +236,60 @@ fn a_copy_of_itself_is_noticed() {
         "{value}"
     );
 }
+
+#[test]
+fn a_group_that_moves_as_a_whole_is_named_everywhere() {
+    let desk = Desk::new();
+    let strategies = ["hoisted", "sync", "stream_ordered", "arena"];
+    let sizes = ["4KiB", "64KiB", "1MiB", "8MiB"];
+    let mut cases = Vec::new();
+    for (seed, group) in [
+        (1, "scratch_loop"),
+        (2, "streams"),
+        (3, "trace_replay"),
+        (4, "call_latency"),
+    ] {
+        cases.extend(recorded::cases(
+            group,
+            noise::Kind::HostBound,
+            &strategies,
+            &sizes,
+            seed,
+        ));
+    }
+    // A quarter of the suite is 15 % slower, all that one process measures.
+    sides(&desk, &cases, 24, SHARED, |id| {
+        if id.starts_with("call_latency/") { 1.15 } else { 1.0 }
+    });
+    let (ran, value) = json(&desk, &["old", "new"]);
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    let groups = value["group_shifts"].as_array().expect("a list");
+    assert_eq!(groups.len(), 1, "{groups:?}");
+    assert_eq!(
+        (&groups[0]["group"], &groups[0]["benchmarks"]),
+        (&"call_latency".into(), &16.into())
+    );
+    let number = |key: &str| groups[0][key].as_f64().expect("a number");
+    assert!(number("ci_low") < 1.15 && number("ci_high") > 1.15, "{groups:?}");
+    assert!(number("ci_low") > 1.05, "{groups:?}");
+    // Each is told from the suite, none of which is accused.
+    let regressed = with_verdict(&value, "regressed");
+    assert!(regressed.len() > 8, "{regressed:?}");
+    assert!(
+        regressed.iter().all(|id| id.starts_with("call_latency/")),
+        "{regressed:?}"
+    );
+    let line = "the 16 host-bound benchmarks of call_latency moved by +1";
+    let text = desk.poolbench(&["compare", "old", "new"]).stdout;
+    assert!(text.contains(line), "{text}");
+    assert!(
+        text.contains("of call_latency moved, as a whole, by more than the minimum effect"),
+        "{text}"
+    );
+    desk.poolbench(&["compare", "old", "new", "--format", "html", "--out", "report.html"]);
+    let html = fs::read_to_string(desk.path().join("report.html")).expect("it is written");
+    assert!(
+        html.contains("Common shift of <bdi>call_latency</bdi>: its 16 host-bound benchmarks"),
+        "{html}"
+    );
+}
