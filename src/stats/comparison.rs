@@ -1,6 +1,7 @@
 //! Two sides in, verdicts out.
 
 use super::adjustment::ProbeSlope;
+use super::aligned::Aligned;
 use super::benchmark_id::BenchmarkId;
 use super::common_shift::{CommonShift, GroupShift};
 use super::doubts::warnings;
@@ -8,7 +9,7 @@ use super::effect::Effect;
 use super::finding::{Direction, Finding, Member, Renaming, findings, renamings};
 use super::judging::{judge_all, normal_quantile};
 use super::launch_table::{LaunchTable, Row, SessionIndex};
-use super::matched::{Aligned, Class, Matched, Prepared, SessionLayout};
+use super::matched::{Class, Matched, Prepared, SessionLayout};
 use super::multiple_testing::q_values;
 use super::noisy_host::SlowShare;
 use super::null_distribution::NullDistributions;

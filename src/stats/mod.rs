@@ -7,6 +7,7 @@
 //! code departs from it, the place says why.
 
 mod adjustment;
+mod aligned;
 mod benchmark_id;
 mod bootstrap;
 mod calibration;
