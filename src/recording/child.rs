@@ -87,7 +87,11 @@ pub(super) fn run(
     let (sender, events) = mpsc::channel();
     interrupt.listen(sender.clone());
     let heard = Arc::new(Mutex::new(Heard::new()));
-    let open = read_outputs(&mut child, &heard, &sender);
+    let open = read_outputs(&mut child, &heard, &sender).map_err(|error| {
+        // Nobody would hear it.
+        let _ = killed(&mut child);
+        failed(error)
+    })?;
     drop(sender);
     let (status, hung) = match wait(&events, open, &heard, silence_max) {
         // It has nothing left but to end, which a driver may still keep it from.
@@ -194,7 +198,7 @@ fn lock(heard: &Mutex<Heard>) -> MutexGuard<'_, Heard> {
 }
 
 /// Starts a reader for each output that is a pipe, and returns how many there are.
-fn read_outputs(child: &mut Child, heard: &Arc<Mutex<Heard>>, sender: &Sender<Event>) -> usize {
+fn read_outputs(child: &mut Child, heard: &Arc<Mutex<Heard>>, sender: &Sender<Event>) -> io::Result<usize> {
     type Kept = fn(&mut Heard) -> &mut Vec<u8>;
     let stdout = child.stdout.take().map(|pipe| Box::new(pipe) as Pipe);
     let stderr = child.stderr.take().map(|pipe| Box::new(pipe) as Pipe);
@@ -204,7 +208,7 @@ fn read_outputs(child: &mut Child, heard: &Arc<Mutex<Heard>>, sender: &Sender<Ev
         let Some(mut pipe) = pipe else { continue };
         let (heard, sender) = (heard.clone(), sender.clone());
         open += 1;
-        thread::spawn(move || {
+        thread::Builder::new().spawn(move || {
             let mut buffer = [0; 4096];
             // What was read before a failure is still worth showing.
             while let Ok(count @ 1..) = pipe.read(&mut buffer) {
@@ -213,9 +217,9 @@ fn read_outputs(child: &mut Child, heard: &Arc<Mutex<Heard>>, sender: &Sender<Ev
                 heard.last = Instant::now();
             }
             let _ = sender.send(Event::Closed);
-        });
+        })?;
     }
-    open
+    Ok(open)
 }
 
 type Pipe = Box<dyn Read + Send>;

@@ -51,6 +51,11 @@ pub enum SuiteError {
         /// The operating system's words.
         error: std::io::Error,
     },
+    /// A thread cannot be started.
+    #[error(
+        "cannot start a thread for each case of the group: {0}; raise the limit of processes (ulimit -u), or use --filter"
+    )]
+    Thread(std::io::Error),
     /// The record of the run cannot be written.
     #[error("cannot write {}: {error}", path.display())]
     Record {

@@ -8,6 +8,7 @@ use super::settings::defaults;
 use crate::case::{BenchmarkId, Size};
 use criterion::{SamplingMode, Throughput};
 use std::any::Any;
+use std::io;
 use std::panic::{self, AssertUnwindSafe};
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -47,7 +48,11 @@ pub(super) struct Sampler<'scope> {
 
 impl<'scope> Sampler<'scope> {
     /// Starts Criterion on a case.
-    pub(super) fn start(scope: &'scope Scope<'scope, '_>, sampled: Sampled) -> Sampler<'scope> {
+    ///
+    /// # Errors
+    ///
+    /// The operating system has no thread for it.
+    pub(super) fn start(scope: &'scope Scope<'scope, '_>, sampled: Sampled) -> io::Result<Sampler<'scope>> {
         let (request, requests) = channel();
         let (leave, given) = channel();
         let (elapsed, elapsed_of_run) = channel();
@@ -56,12 +61,13 @@ impl<'scope> Sampler<'scope> {
             leave: given,
             elapsed: elapsed_of_run,
         };
-        Sampler {
+        let thread = thread::Builder::new().spawn_scoped(scope, move || sample(&sampled, &desk))?;
+        Ok(Sampler {
             requests,
             leave,
             elapsed,
-            thread: scope.spawn(move || sample(&sampled, &desk)),
-        }
+            thread,
+        })
     }
 
     /// Waits until Criterion asks for a sample; false where it has ended.

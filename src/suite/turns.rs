@@ -142,7 +142,8 @@ impl Suite {
                 home: self.home.clone(),
                 on_host: self.device.as_ref().is_none_or(Device::is_host),
             },
-        );
+        )
+        .map_err(SuiteError::Thread)?;
         if !sampler.waits() {
             // The filter of the command line leaves it out.
             end(sampler);

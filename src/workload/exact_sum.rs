@@ -144,13 +144,18 @@ impl ExactSum {
                 return expected.compare_part(from, compared);
             }
             let next_part = &mut next[..length(to)];
-            // Only comparing goes to another thread: what calls the driver stays on this one.
-            let (right, copied) = thread::scope(|scope| {
-                let comparing = scope.spawn(|| expected.compare_part(from, compared));
+            // Only comparing goes to another thread, where there is one: what calls the driver stays on this one.
+            let compare = || expected.compare_part(from, compared);
+            let (compared, copied) = thread::scope(|scope| {
+                let comparing = thread::Builder::new().spawn_scoped(scope, compare);
                 let copied = copy(to, next_part);
-                (comparing.join(), copied)
+                let compared = comparing.map_or_else(
+                    |_| compare(),
+                    |thread| thread.join().unwrap_or_else(|payload| panic::resume_unwind(payload)),
+                );
+                (compared, copied)
             });
-            right.unwrap_or_else(|payload| panic::resume_unwind(payload))?;
+            compared?;
             copied?;
             mem::swap(&mut part, &mut next);
         }
