@@ -23,10 +23,8 @@ const MEDIAN_LOSS: f64 = 1.25;
 /// are freed from.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct HostWeather {
-    /// Standard deviation between launches of one side and session, the noise of a median over
-    /// benchmarks left out. *Unit* natural logarithms.
-    pub standard_deviation: f64,
-    /// The share of the levels' variance that is not such noise: what of a level is taken out.
+    /// The share of the levels' variance that is not the noise of a median over benchmarks: what of a level is taken
+    /// out.
     pub reliability: f64,
     /// Launches of both sides together.
     pub launches: usize,
@@ -157,7 +155,6 @@ fn weather(sides: &[&SideLevels; 2]) -> HostWeather {
     let variance = if freedom > 0 { squares / freedom as f64 } else { 0.0 };
     let excess = (variance - if launches > 0 { mean(&noise) } else { 0.0 }).max(0.0);
     HostWeather {
-        standard_deviation: excess.sqrt(),
         reliability: if variance > 0.0 { excess / variance } else { 0.0 },
         launches,
     }

@@ -79,19 +79,12 @@ impl Compared {
             parts.push(format!("{} {of} regressed", summary.regressed));
         }
         if let Some(shift) = self.comparison.common_shift.filter(|shift| shift.established) {
-            let moved = if shift.effect.ratio > 1.0 { "slower" } else { "faster" };
-            parts.push(format!(
-                "the host-bound benchmarks are {moved} together by {}",
-                change(shift.effect.ratio)
-            ));
+            parts.push(moved_together("", &shift.effect));
         }
         for group in self.comparison.group_shifts.iter().filter(|group| group.established) {
-            let ratio = group.effect.ratio;
-            let moved = if ratio > 1.0 { "slower" } else { "faster" };
-            parts.push(format!(
-                "the host-bound benchmarks of {} are {moved} together by {}",
-                Printable(&group.group),
-                change(ratio)
+            parts.push(moved_together(
+                &format!(" of {}", Printable(&group.group)),
+                &group.effect,
             ));
         }
         if summary.improved > 0 {
@@ -252,6 +245,14 @@ fn about_single(warnings: &[Warning]) -> Vec<String> {
     .into_iter()
     .flatten()
     .collect()
+}
+
+fn moved_together(of_group: &str, effect: &Effect) -> String {
+    let moved = if effect.ratio > 1.0 { "slower" } else { "faster" };
+    format!(
+        "the host-bound benchmarks{of_group} are {moved} together by {}",
+        change(effect.ratio)
+    )
 }
 
 fn common_shift_line(shift: &CommonShift, options: &Options) -> String {
