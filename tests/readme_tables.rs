@@ -5,7 +5,7 @@ mod synthetic_baseline;
 
 use poolbench::baseline::{FOLDER, Input, Manifest, names_in};
 use poolbench::report::readme_tables;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use synthetic_baseline::Recording;
 
 fn root() -> PathBuf {
@@ -97,7 +97,18 @@ fn tables_hold_medians_ratios_and_bytes() {
 
 #[test]
 fn another_baseline_gives_another_block() {
-    assert_ne!(tables(&Recording::base()), tables(&Recording::slower_stream_ordered()));
+    // The planted slowdown of stream_ordered, and nothing of the loop without allocation.
+    let of = |recording: &Recording, strategy: &str| -> f64 {
+        let tables = tables(recording);
+        let cell = cell(&tables, "| strategy | 4KiB", strategy, 7);
+        let time = cell.split(" (").next().expect("a time");
+        time.parse().expect("a number")
+    };
+    let ratio = |strategy: &str| of(&Recording::slower_stream_ordered(), strategy) / of(&Recording::base(), strategy);
+    let (planted, other) = (ratio("`stream_ordered`"), ratio("`hoisted`"));
+    // The weather, which both share, makes either up to 5 % longer.
+    assert!((planted / other - 1.08).abs() < 0.02, "{planted} against {other}");
+    assert!((other - 1.0).abs() < 0.06, "{other}");
 }
 
 #[test]
@@ -117,5 +128,4 @@ fn a_workload_that_is_missing_is_named() {
         refused.contains("part") && refused.contains("release_threshold"),
         "{refused}"
     );
-    assert!(Path::new("README.md").exists());
 }

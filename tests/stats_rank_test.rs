@@ -223,3 +223,11 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn few_launches_beside_many_have_no_interval() {
+    // An interval needs that the few lie all among the unscored half, or all among the scored, in at most 2.5 % of
+    // orders: 4 of 8 ranks 1/70, 5 of 10 1/252; beside 24, 5 of 29 C(15, 5)/C(29, 5) = 2.53 %, 6 of 30
+    // C(15, 6)/C(30, 6) = 0.84 %.
+    assert_eq!([4, 5, 24, 45].map(poolbench::stats::launches_beside), [4, 5, 6, 6]);
+}

@@ -18,7 +18,7 @@ const SHIFTS: [(SessionShift, bool); 5] = [
 
 fn scenario(sessions: usize, launches: usize, (shift, probes): (SessionShift, bool)) -> Scenario {
     Scenario {
-        sessions,
+        sessions: (sessions, sessions),
         shift,
         probes,
         ..Scenario::new(launches, suites(20), 10 + sessions as u64)
@@ -66,6 +66,30 @@ fn several_sessions_a_side_raise_no_alarm() {
     assert!(two.iter().all(|tally| tally.established.hits == 0));
     let established: usize = four.iter().map(|tally| tally.established.hits).sum();
     assert!(established * 20 <= four.len() * suites(20), "{established} established");
+}
+
+/// A filter left four benchmarks of a kind: too few for their scatter to say how sessions differ, so that one pair of
+/// sessions that agrees must not pass for no spread.
+#[test]
+fn few_benchmarks_of_few_sessions_raise_no_alarm() {
+    let few = |sessions: (usize, usize), shift| Scenario {
+        sessions,
+        cases_max: 4,
+        suites: suites(100),
+        ..scenario(2, 12, shift)
+    };
+    for sessions in [(2, 1), (1, 2), (2, 2), (3, 1)] {
+        let tallies: Vec<Tally> = SHIFTS.into_iter().map(|shift| few(sessions, shift).run()).collect();
+        assert_rarely_alarming(&tallies);
+    }
+    // What the GPU does is found all the same: its sessions are assumed to differ by 0.3 %.
+    let changed = |shift| Scenario {
+        changed: true,
+        cases_max: 12,
+        ..few((2, 1), shift)
+    };
+    let tally = changed(SHIFTS[4]).run();
+    assert!(tally.found_percent(30, Class::GpuBound) >= 90.0);
 }
 
 #[test]

@@ -214,12 +214,16 @@ fn every_id_is_listed_once() {
     for side in [&mut a, &mut b] {
         add(side, "g/both/v", "s", &launches(8, 1e3));
         add(side, "g/invalid/v", "s", &launches(8, 1e3));
-        add(side, "g/skipped/v", "s", &launches(8, 1e3));
+        side.skip(&BenchmarkId::new("g/skipped/v"), "no managed memory");
     }
     add(&mut a, "g/old/v", "s", &launches(8, 1e3));
     add(&mut b, "g/young/v", "s", &launches(8, 1e3));
     add(&mut b, "g/invalid/v", "t", &[1.0, f64::NAN]);
-    a.skip(&BenchmarkId::new("g/skipped/v"), "no managed memory");
+    // What one driver can do and the other cannot, or not in time, is no benchmark that takes no part.
+    add(&mut a, "h/refused/v", "s", &launches(8, 1e3));
+    b.skip(&BenchmarkId::new("h/refused/v"), "not supported");
+    a.skip(&BenchmarkId::new("h/learned/v"), "an iteration takes 80 ms");
+    add(&mut b, "h/learned/v", "s", &launches(8, 1e3));
     let comparison = compare(&a, &b, &Options::default());
     let of = |name: &str| {
         let id = BenchmarkId::new(name);
@@ -230,9 +234,22 @@ fn every_id_is_listed_once() {
             .unwrap()
             .verdict
     };
-    assert_eq!(comparison.benchmarks.len(), 5);
-    assert_eq!(*of("g/old/v"), Verdict::Missing);
-    assert_eq!(*of("g/young/v"), Verdict::New);
+    assert_eq!(comparison.benchmarks.len(), 7);
+    assert_eq!(*of("g/old/v"), Verdict::Missing { skipped_now: None });
+    assert_eq!(*of("g/young/v"), Verdict::New { skipped_before: None });
+    let reason = |text: &str| Some(text.to_owned());
+    assert_eq!(
+        *of("h/refused/v"),
+        Verdict::Missing {
+            skipped_now: reason("not supported")
+        }
+    );
+    assert_eq!(
+        *of("h/learned/v"),
+        Verdict::New {
+            skipped_before: reason("an iteration takes 80 ms")
+        }
+    );
     let Verdict::Skipped(reason) = of("g/invalid/v") else {
         panic!("invalid numbers compared")
     };
@@ -251,7 +268,7 @@ fn every_id_is_listed_once() {
         skipped,
         ..
     } = comparison.summary;
-    assert_eq!((equivalent, new, missing, skipped), (1, 1, 1, 2));
+    assert_eq!((equivalent, new, missing, skipped), (1, 2, 2, 2));
     // g/old/v gone and g/young/v come, alike in all else.
     assert_eq!(comparison.renamings.len(), 1);
 }

@@ -112,7 +112,7 @@ impl Input {
             name.truncate(end.unwrap_or(0));
             name.push('…');
         }
-        self.side.skip(&BenchmarkId::new(name.as_str()), reason.as_str());
+        self.side.leave_out(&BenchmarkId::new(name.as_str()), reason.as_str());
         self.left_out.push(LeftOut { name, reason });
     }
 

@@ -5,16 +5,16 @@ use crate::environment::{Environment, FieldDifference, field_differences};
 use serde::Serialize;
 use serde_json::Value;
 
-/// What a difference means for a comparison.
+/// What a difference means for a comparison, in the order in which a reader wants to know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DifferenceKind {
     /// What is judged: the driver.
     Treatment,
-    /// May move times, and is said.
-    Listed,
     /// The two measured different things.
     Refused,
+    /// May move times, and is said.
+    Listed,
 }
 
 /// Something that the two sides do not share. Both texts are as recorded, and may hold anything.
@@ -32,6 +32,9 @@ pub struct Difference {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub remedy: Option<&'static str>,
 }
+
+/// The one setting that is judged like a driver.
+const INJECTED_FAULT: &str = "injected fault";
 
 /// How a value is shown.
 #[derive(Clone, Copy)]
@@ -161,12 +164,7 @@ pub fn environment_differences(base: &Environment, new: &Environment) -> Vec<Dif
         Some(field.difference(found))
     };
     let mut found: Vec<Difference> = FIELDS.iter().filter_map(said).collect();
-    let rank = |kind| match kind {
-        DifferenceKind::Treatment => 0,
-        DifferenceKind::Refused => 1,
-        DifferenceKind::Listed => 2,
-    };
-    found.sort_by_key(|difference| rank(difference.kind));
+    found.sort_by_key(|difference| difference.kind);
     found
 }
 
@@ -200,51 +198,64 @@ impl Shown {
 /// measurements are none of it.
 #[must_use]
 pub fn settings_differences(base: &Settings, new: &Settings) -> Vec<Difference> {
-    let mut found = Vec::new();
-    let mut compare = |kind, what, base: &str, new: &str| {
-        if base != new {
-            found.push(Difference {
-                what,
-                base: base.to_owned(),
-                new: new.to_owned(),
-                kind,
-                remedy: None,
-            });
-        }
+    let sides = settings_facts(base).into_iter().zip(settings_facts(new));
+    let differing = sides.filter(|(base, new)| base.value != new.value);
+    let difference = |(base, new): (Fact, Fact)| Difference {
+        kind: if base.what == INJECTED_FAULT {
+            DifferenceKind::Treatment
+        } else {
+            DifferenceKind::Listed
+        },
+        what: base.what,
+        base: base.value,
+        new: new.value,
+        remedy: None,
     };
-    compare(
-        DifferenceKind::Treatment,
-        "injected fault",
-        base.injected_fault.as_deref().unwrap_or("none"),
-        new.injected_fault.as_deref().unwrap_or("none"),
-    );
-    let mut listed = |what, base: String, new: String| compare(DifferenceKind::Listed, what, &base, &new);
+    differing.map(difference).collect()
+}
+
+/// Something about a recording, in the words in which a difference of it is said. The value is as recorded, and may
+/// hold anything.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fact {
+    /// What it is, as `driver` or `power limit`.
+    pub what: &'static str,
+    /// The value; `unknown` where it was not recorded.
+    pub value: String,
+}
+
+/// Returns what is compared of an environment, in the order in which it is said.
+#[must_use]
+pub fn environment_facts(environment: &Environment) -> Vec<Fact> {
+    // Plain data always has a JSON value.
+    let environment = serde_json::to_value(environment).unwrap_or_default();
+    let value = |place: &str| place.split('.').try_fold(&environment, |value, part| value.get(part));
+    let fact = |field: &Field| Fact {
+        what: field.what,
+        value: field.shown.text(value(field.place).unwrap_or(&Value::Null)),
+    };
+    FIELDS.iter().map(fact).collect()
+}
+
+/// Returns what is compared of the settings, in the order in which it is said.
+#[must_use]
+pub fn settings_facts(settings: &Settings) -> Vec<Fact> {
     let seconds = |value: f64| format!("{value} s");
-    listed("warm-up", seconds(base.warm_up_time_s), seconds(new.warm_up_time_s));
-    listed(
-        "measurement time",
-        seconds(base.measurement_time_s),
-        seconds(new.measurement_time_s),
-    );
-    listed(
-        "samples a launch",
-        base.sample_size.to_string(),
-        new.sample_size.to_string(),
-    );
-    // Zero counts as one.
-    let turns = |settings: &Settings| settings.turns.max(1).to_string();
-    listed("turns a benchmark", turns(base), turns(new));
-    listed(
-        "longest loop",
-        seconds(base.loop_time_max_s),
-        seconds(new.loop_time_max_s),
-    );
-    let none = |value: Option<String>| value.unwrap_or_else(|| String::from("none"));
-    listed("filter", none(base.filter.clone()), none(new.filter.clone()));
-    let processor = |settings: &Settings| none(settings.pinned_processor.map(|processor| processor.to_string()));
-    listed("pinned processor", processor(base), processor(new));
-    listed("host-speed probes", on_off(base.probes), on_off(new.probes));
-    found
+    let or_none = |value: Option<String>| value.unwrap_or_else(|| String::from("none"));
+    let processor = settings.pinned_processor.map(|processor| processor.to_string());
+    let facts = [
+        (INJECTED_FAULT, or_none(settings.injected_fault.clone())),
+        ("warm-up", seconds(settings.warm_up_time_s)),
+        ("measurement time", seconds(settings.measurement_time_s)),
+        ("samples a launch", settings.sample_size.to_string()),
+        // Zero counts as one.
+        ("turns a benchmark", settings.turns.max(1).to_string()),
+        ("longest loop", seconds(settings.loop_time_max_s)),
+        ("filter", or_none(settings.filter.clone())),
+        ("pinned processor", or_none(processor)),
+        ("host-speed probes", on_off(settings.probes)),
+    ];
+    facts.map(|(what, value)| Fact { what, value }).into()
 }
 
 fn on_off(on: bool) -> String {

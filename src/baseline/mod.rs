@@ -23,7 +23,9 @@ mod spread;
 mod unique;
 mod write;
 
-pub use difference::{Difference, DifferenceKind, environment_differences, settings_differences};
+pub use difference::{
+    Difference, DifferenceKind, Fact, environment_differences, environment_facts, settings_differences, settings_facts,
+};
 pub use error::BaselineError;
 pub use input::{Input, InputKind, KnownSpread, LeftOut};
 pub use install::InstallError;

@@ -15,6 +15,9 @@ use std::path::{Path, PathBuf};
 
 /// The file of the manifest.
 pub(super) const MANIFEST: &str = "manifest.json";
+/// Launches of a baseline, at most: a comparison looks at the difference of every two, 16 bytes each. A day of launches
+/// of the whole suite is fewer.
+pub const LAUNCHES_MAX: u64 = 4096;
 /// The file of the launches.
 pub(super) const LAUNCHES: &str = "launches.jsonl";
 
@@ -153,6 +156,12 @@ impl Manifest {
         let wrong = |reason: String| Err(malformed(path, None, reason));
         if self.launches == 0 {
             return wrong(String::from("holds no launch"));
+        }
+        if self.launches > LAUNCHES_MAX {
+            return wrong(format!(
+                "holds {}, more than the {LAUNCHES_MAX} that can be compared",
+                counted(self.launches, "launch")
+            ));
         }
         if self.benchmarks.is_empty() {
             return wrong(String::from("holds no benchmark"));

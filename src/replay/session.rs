@@ -119,14 +119,6 @@ impl From<cuda::Error> for SessionError {
     }
 }
 
-impl Combination {
-    /// Whether both are the same way to serve a trace.
-    #[must_use]
-    pub fn is(&self, other: &Combination) -> bool {
-        self.strategy.name == other.strategy.name && self.threshold == other.threshold
-    }
-}
-
 impl std::fmt::Display for Combination {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(self.strategy.name)?;

@@ -154,15 +154,23 @@ pub(super) fn microseconds(time_ns: f64) -> String {
 }
 
 fn touched(report: &Report) -> Option<String> {
-    let touched: Vec<_> = report.combinations.iter().filter_map(|c| c.touched).collect();
-    let first = touched.first()?;
-    let mut text = format!(
-        "Each combination was also replayed with its blocks written and verified: {}, {}",
-        counted(grouped(first.blocks), "block"),
-        bytes(first.bytes)
+    // One that found no memory had fewer blocks to write.
+    let touched = || report.combinations.iter().filter_map(|c| c.touched);
+    let (least, most) = (
+        touched().min_by_key(|touched| touched.blocks)?,
+        touched().max_by_key(|touched| touched.blocks)?,
     );
-    if first.blocks_too_small > 0 {
-        let _ = write!(text, "; too small to verify: {}", grouped(first.blocks_too_small));
+    let fewest = match least.blocks {
+        blocks if blocks == most.blocks => String::new(),
+        blocks => format!("{} to ", grouped(blocks)),
+    };
+    let mut text = format!(
+        "Each combination was also replayed with its blocks written and verified: {fewest}{}, {}",
+        counted(grouped(most.blocks), "block"),
+        bytes(most.bytes)
+    );
+    if most.blocks_too_small > 0 {
+        let _ = write!(text, "; too small to verify: {}", grouped(most.blocks_too_small));
     }
     text.push('.');
     Some(text)

@@ -56,6 +56,10 @@ pub fn break_even(points: &[Point], share: f64) -> Option<BreakEven> {
     };
     // overhead(t) = o0 + slope (t - t0) meets share * t.
     let point = points[last];
+    if next.body_ns <= point.body_ns {
+        // Two sizes of one body time, one on either side of the share: no line leads from one to the other.
+        return Some(BreakEven::From(next.body_ns));
+    }
     let slope = (next.overhead_ns() - point.overhead_ns()) / (next.body_ns - point.body_ns);
     Some(BreakEven::From(
         (point.overhead_ns() - slope * point.body_ns) / (share - slope),
@@ -128,6 +132,13 @@ mod tests {
         // 0.7 µs is 1 % of 70 µs and 5 % of 14 µs.
         assert!((from_us(break_even(&points, 0.01)) - 70.0).abs() < 1e-9);
         assert!((from_us(break_even(&points, 0.05)) - 14.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn two_sizes_of_one_body_time_break_even_there() {
+        // Of two bodies of 10 µs one costs 2 µs more, the other nothing: a line between them has no slope.
+        let points = [point(10.0, 2.0), point(10.0, 0.0), point(20.0, 0.0)];
+        assert!((from_us(break_even(&points, 0.05)) - 10.0).abs() < 1e-9);
     }
 
     #[test]

@@ -140,13 +140,16 @@ fn percent(share: Option<f64>) -> String {
     share.map_or_else(|| String::from("-"), shown)
 }
 
+/// Without an interval: the benchmarks of one halving share its launches, so that their alarms come together.
+fn share_of(proportion: &Proportion) -> String {
+    let Proportion { hits, trials } = proportion;
+    format!("{hits} of {trials} ({})", percent(proportion.share()))
+}
+
+/// Of halvings.
 fn proportion(proportion: &Proportion) -> String {
-    let mut text = format!(
-        "{} of {} ({}",
-        proportion.hits,
-        proportion.trials,
-        percent(proportion.share())
-    );
+    let Proportion { hits, trials } = proportion;
+    let mut text = format!("{hits} of {trials} ({}", percent(proportion.share()));
     if let Some(interval) = proportion.interval() {
         let _ = write!(
             text,
@@ -176,7 +179,7 @@ pub fn calibration_text(report: &CalibrationReport) -> String {
         "halves with a false alarm    {}",
         proportion(&calibration.alarming)
     );
-    let _ = writeln!(text, "benchmarks falsely alarming  {}", proportion(&calibration.alarms));
+    let _ = writeln!(text, "benchmarks falsely alarming  {}", share_of(&calibration.alarms));
     let _ = writeln!(
         text,
         "common shifts declared       {}",
@@ -185,8 +188,11 @@ pub fn calibration_text(report: &CalibrationReport) -> String {
     for (factor, power) in &report.power {
         let _ = writeln!(
             text,
-            "wrong among the found        {}, with {} on a tenth of the benchmarks",
-            proportion(&power.false_discoveries),
+            "wrong among the found        {} in the mean over the halvings ({} of {} in all), with {} on a tenth of \
+             the benchmarks",
+            percent(power.false_discovery_rate),
+            power.false_discoveries.hits,
+            power.false_discoveries.trials,
             change(*factor)
         );
     }
@@ -202,7 +208,8 @@ pub fn calibration_text(report: &CalibrationReport) -> String {
     }
     let _ = write!(
         text,
-        "\nby class: the effect that recordings of {} can show, and what halves find of a slowdown\n{}\n\n\
+        "\nby class: the effect that two recordings of {} can show, and what halves find of a slowdown, sessions shared \
+         (as with `--libcuda` twice; recorded at two times, what sessions differ by comes on top)\n{}\n\n\
          the hardest\n{}\n",
         counted(report.launches, "launch"),
         class_table(report),
@@ -319,15 +326,25 @@ struct BenchmarkFields<'a> {
     mde_halves: Option<f64>,
 }
 
-impl From<&Proportion> for ProportionFields {
-    fn from(proportion: &Proportion) -> ProportionFields {
+impl ProportionFields {
+    /// Of halvings, with an interval.
+    fn of(proportion: &Proportion) -> ProportionFields {
         let interval = proportion.interval();
+        ProportionFields {
+            ci_low: interval.map(|interval| interval.lower),
+            ci_high: interval.map(|interval| interval.upper),
+            ..ProportionFields::together(proportion)
+        }
+    }
+
+    /// Of benchmarks over all halvings, whose alarms come together: no interval.
+    fn together(proportion: &Proportion) -> ProportionFields {
         ProportionFields {
             hits: proportion.hits,
             trials: proportion.trials,
             share: proportion.share(),
-            ci_low: interval.map(|interval| interval.lower),
-            ci_high: interval.map(|interval| interval.upper),
+            ci_low: None,
+            ci_high: None,
         }
     }
 }
@@ -344,9 +361,9 @@ pub fn calibration_json(report: &CalibrationReport) -> serde_json::Result<String
         found: power
             .found
             .iter()
-            .map(|(class, found)| (class_name(*class), found.into()))
+            .map(|(class, found)| (class_name(*class), ProportionFields::together(found)))
             .collect(),
-        false_discoveries: (&power.false_discoveries).into(),
+        false_discoveries: ProportionFields::together(&power.false_discoveries),
         false_discovery_rate: power.false_discovery_rate,
     };
     let document = Document {
@@ -357,9 +374,9 @@ pub fn calibration_json(report: &CalibrationReport) -> serde_json::Result<String
         splits: report.plan.splits,
         seed: report.plan.seed,
         launches_needed: report.needed,
-        alarming_splits: (&calibration.alarming).into(),
-        alarms: (&calibration.alarms).into(),
-        common_shifts: (&calibration.common_shifts).into(),
+        alarming_splits: ProportionFields::of(&calibration.alarming),
+        alarms: ProportionFields::together(&calibration.alarms),
+        common_shifts: ProportionFields::of(&calibration.common_shifts),
         power: report.power.iter().map(power).collect(),
         benchmarks: calibration
             .benchmarks

@@ -2,8 +2,11 @@
 
 use super::Point;
 use crate::case::Size;
-use crate::stats::{ProcessTime, Sample, Side};
+use crate::stats::{Benchmark, Median, SessionId, Side};
 use std::collections::{BTreeMap, BTreeSet};
+
+/// Level of the interval of a median.
+const CONFIDENCE_LEVEL: f64 = 0.95;
 
 /// The time of one benchmark on one side. *Unit* ns per iteration.
 #[derive(Clone, Debug, PartialEq)]
@@ -14,7 +17,7 @@ pub struct Timing {
     pub interval_ns: Option<(f64, f64)>,
     /// Median over launches of what the comparison looks at.
     pub fast_ns: f64,
-    /// The launches in the order of session and start.
+    /// The launches in the order of time.
     pub launches: Vec<LaunchTime>,
 }
 
@@ -76,7 +79,7 @@ impl Timings {
         let by_id: BTreeMap<String, Timing> = side
             .benchmarks()
             .filter(|(_, benchmark)| benchmark.skipped().is_none())
-            .filter_map(|(id, benchmark)| Some((id.to_string(), timing(benchmark)?)))
+            .filter_map(|(id, benchmark)| Some((id.to_string(), timing(benchmark, side.sessions())?)))
             .collect();
         let groups = groups(by_id.keys().map(String::as_str));
         Timings { by_id, groups }
@@ -145,27 +148,25 @@ impl Timings {
     }
 }
 
-fn timing(benchmark: &crate::stats::Benchmark) -> Option<Timing> {
-    let mut sessions = Vec::new();
+fn timing(benchmark: &Benchmark, sessions: &[SessionId]) -> Option<Timing> {
+    let of_session = |session: usize| {
+        let launches = benchmark.launches();
+        launches.filter(move |launch| launch.key.session == sessions[session])
+    };
     let mut launches = Vec::new();
-    let mut medians = Vec::new();
-    for launch in benchmark.launches() {
-        if sessions.last() != Some(&&launch.key.session) {
-            sessions.push(&launch.key.session);
-        }
-        launches.push(LaunchTime {
-            session: sessions.len() - 1,
-            fast_ns: launch.sample.fast_log_mean().exp(),
-        });
-        medians.push(launch.sample.median_ns());
+    for session in 0..sessions.len() {
+        launches.extend(of_session(session).map(|launch| LaunchTime {
+            session,
+            fast_ns: launch.fast_ns(),
+        }));
     }
-    // The same order statistics, over launches instead of samples.
-    let fast_ns = launches.iter().map(|launch: &LaunchTime| launch.fast_ns).collect();
-    let over_launches = ProcessTime::of(&Sample::new(medians).ok()?);
+    let medians = benchmark.launches().map(|launch| launch.sample.median_ns());
+    let median = Median::of(medians.collect(), CONFIDENCE_LEVEL)?;
+    let fast_ns = launches.iter().map(|launch| launch.fast_ns).collect();
     Some(Timing {
-        median_ns: over_launches.median_ns,
-        interval_ns: over_launches.interval_ns,
-        fast_ns: Sample::new(fast_ns).ok()?.median_ns(),
+        median_ns: median.point,
+        interval_ns: median.interval.map(|interval| (interval.lower, interval.upper)),
+        fast_ns: Median::of(fast_ns, CONFIDENCE_LEVEL)?.point,
         launches,
     })
 }

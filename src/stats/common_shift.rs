@@ -1,6 +1,6 @@
 //! What all host-bound benchmarks have in common: the host, or a change of every driver call.
 
-use statrs::distribution::{ContinuousCDF, Normal, StudentsT};
+use statrs::distribution::{ContinuousCDF, Normal};
 
 use super::effect::Effect;
 use super::launch_levels::{LaunchLevels, launch_medians};
@@ -10,6 +10,7 @@ use super::null_distribution::{NullDistributions, Scores};
 use super::options::Options;
 use super::order::{mean, median};
 use super::rank_test::{Bounds, INTERVAL_LAUNCHES, RankTest};
+use super::session_error::SessionError;
 
 /// Host-bound benchmarks from which a common shift is estimated.
 pub(super) const BENCHMARKS_MIN: usize = 10;
@@ -210,17 +211,6 @@ impl Standing {
     }
 }
 
-/// What sessions add to it.
-#[derive(Debug, Clone, Copy)]
-enum Sessions {
-    /// Nothing, or nothing that can be known: the sides share theirs, or have one each.
-    Nothing,
-    /// Some side has several, but they do not tell.
-    Unknown,
-    /// Standard error, and the degrees of freedom it was measured with.
-    Measured(f64, f64),
-}
-
 /// What the common shift may be wrong by.
 #[derive(Debug, Clone, Copy)]
 struct Uncertainty {
@@ -228,7 +218,9 @@ struct Uncertainty {
     independent: f64,
     /// The same, widened for launches in a row that are alike.
     launches: f64,
-    sessions: Sessions,
+    /// What sessions add: nothing that can be known where the sides share theirs, or have one each. `None` where some
+    /// side has several, but they do not tell.
+    sessions: Option<SessionError>,
 }
 
 impl Uncertainty {
@@ -253,9 +245,9 @@ impl Uncertainty {
         let squares: Vec<f64> = session_pairs.iter().map(|g| g * g / 2.0).collect();
         let several = |benchmark: &&Matched| matches!(benchmark.layout, SessionLayout::Several { .. });
         let sessions = match (squares.is_empty(), benchmarks.iter().any(several)) {
-            (false, _) => Sessions::Measured((mean(&squares) * shares).sqrt(), freedom),
-            (true, true) => Sessions::Unknown,
-            (true, false) => Sessions::Nothing,
+            (false, _) => Some(SessionError::measured((mean(&squares) * shares).sqrt(), freedom)),
+            (true, true) => None,
+            (true, false) => Some(SessionError::NOTHING),
         };
         Some(Self {
             independent: error,
@@ -266,16 +258,8 @@ impl Uncertainty {
 
     /// Half-width of the interval: Student's quantile for the sessions, which are few.
     fn half_width(&self, level: f64) -> Option<f64> {
-        let upper = f64::midpoint(1.0, level);
-        let launches = Normal::standard().inverse_cdf(upper) * self.launches;
-        match self.sessions {
-            Sessions::Nothing => Some(launches),
-            Sessions::Unknown => None,
-            Sessions::Measured(error, freedom) => {
-                let quantile = StudentsT::new(0.0, 1.0, freedom).ok()?.inverse_cdf(upper);
-                Some(launches.hypot(quantile * error))
-            }
-        }
+        let z = Normal::standard().inverse_cdf(f64::midpoint(1.0, level));
+        Some((z * self.launches).hypot(self.sessions?.times(z)))
     }
 }
 

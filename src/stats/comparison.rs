@@ -7,23 +7,18 @@ use super::common_shift::{CommonShift, GroupShift};
 use super::doubts::warnings;
 use super::effect::Effect;
 use super::finding::{Direction, Finding, Member, Renaming, findings, renamings};
-use super::judging::{judge_all, normal_quantile};
+use super::judging::{judge_all, upper_quantile};
 use super::launch_table::{LaunchTable, Row, SessionIndex};
 use super::matched::{Class, Matched, Prepared, SessionLayout};
 use super::multiple_testing::q_values;
 use super::noisy_host::SlowShare;
 use super::null_distribution::NullDistributions;
 use super::options::{Options, SessionSpread};
-use super::sessions::{assumed, sessions_needed, spread_between};
-use super::side::Side;
+use super::sessions::{assumed, least_host_bound, sessions_needed, spread_between};
+use super::side::{Side, SkipReason};
 use super::verdict::{Judged, Suite, Verdict, decide};
 use super::warning::Warning;
 use super::weather::Weather;
-
-/// Spread between sessions of host-bound benchmarks, used only to say how many sessions would
-/// settle a suspicion: shifts of 0.4 to 1.9 % adjusted and 5 to 27 % raw between two H200
-/// recordings, over √2.
-const HOST_BOUND_SPREAD: (f64, f64) = (0.01, 0.08);
 
 /// What a comparison says of one benchmark.
 #[derive(Debug, Clone, PartialEq)]
@@ -152,12 +147,17 @@ pub(super) fn compare_tables(
             .map(|b| &b.id)
             .collect()
     };
+    let compared: Vec<&BenchmarkId> = matched.iter().map(|benchmark| &benchmark.id).collect();
     let mut comparison = Comparison {
         summary: summarise(&benchmarks),
         common_shift: judgement.common_shift,
         group_shifts: judgement.group_shifts,
         findings: findings(&members),
-        renamings: renamings(&of(&Verdict::Missing), &of(&Verdict::New)),
+        renamings: renamings(
+            &of(&Verdict::Missing { skipped_now: None }),
+            &of(&Verdict::New { skipped_before: None }),
+            &compared,
+        ),
         slow_share,
         warnings: Vec::new(),
         benchmarks,
@@ -213,7 +213,7 @@ fn decide_all(
     let fdr = options.false_discovery_rate();
     let (q, q_launches) = (rates(|judged| judged.p_value), rates(|judged| judged.p_value_launches));
     let passing = q_launches.iter().filter(|&&q| q < fdr).count().max(1);
-    let threshold = normal_quantile(1.0 - fdr * passing as f64 / matched.len().max(1) as f64 / 2.0);
+    let threshold = upper_quantile(fdr * passing as f64 / matched.len().max(1) as f64 / 2.0);
     let suite = Suite {
         noisy: slow_share.is_some_and(|share| share.is_noisy()),
         false_discovery_rate: fdr,
@@ -232,9 +232,7 @@ fn decide_all(
 }
 
 fn needed_for(matched: &Matched, judged: &Judged, threshold: f64, options: &Options) -> Option<usize> {
-    let (adjusted, raw) = HOST_BOUND_SPREAD;
-    let unknown = if matched.slope.is_some() { adjusted } else { raw };
-    let spread = assumed(matched, options).unwrap_or(unknown);
+    let spread = assumed(matched, options).unwrap_or_else(|| least_host_bound(matched.slope.is_some()));
     let effect = judged.corrected.abs() - options.delta();
     sessions_needed(effect, matched.shift.standard_error()?, spread, threshold)
 }
@@ -261,19 +259,9 @@ fn list(base: &LaunchTable, new: &LaunchTable, compared: Vec<BenchmarkComparison
         .into_iter()
         .map(|benchmark| (benchmark.id.clone(), benchmark))
         .collect();
-    let has = |table: &LaunchTable, id: &BenchmarkId| {
-        table
-            .rows
-            .get(id)
-            .is_some_and(|row| row.skipped.is_some() || !row.values.is_empty())
-    };
     for id in base.rows.keys().chain(new.rows.keys()) {
-        let skipped = |table: &LaunchTable| table.rows.get(id).and_then(|row| row.skipped.clone());
-        let verdict = match (skipped(base).or(skipped(new)), has(base, id), has(new, id)) {
-            (Some(reason), _, _) => Verdict::Skipped(reason),
-            (None, true, false) => Verdict::Missing,
-            (None, false, true) => Verdict::New,
-            (None, _, _) => continue,
+        let Some(verdict) = unmatched(State::of(base, id), State::of(new, id)) else {
+            continue;
         };
         let entry = BenchmarkComparison {
             id: id.clone(),
@@ -283,6 +271,50 @@ fn list(base: &LaunchTable, new: &LaunchTable, compared: Vec<BenchmarkComparison
         all.entry(id.clone()).or_insert(entry);
     }
     all.into_values().collect()
+}
+
+/// What a side has of a benchmark.
+enum State<'a> {
+    Nothing,
+    Measured,
+    /// Skipped when it was recorded: no number, and a reason.
+    Skipped(&'a str),
+    /// Numbers that are none, or none left.
+    Unusable(&'a SkipReason),
+}
+
+impl<'a> State<'a> {
+    fn of(table: &'a LaunchTable, id: &BenchmarkId) -> Self {
+        let Some(row) = table.rows.get(id) else {
+            return Self::Nothing;
+        };
+        match &row.skipped {
+            Some(SkipReason::Recorded(reason)) => Self::Skipped(reason),
+            Some(reason) => Self::Unusable(reason),
+            None if row.values.is_empty() => Self::Nothing,
+            None => Self::Measured,
+        }
+    }
+}
+
+/// Returns the verdict of a benchmark that is not compared. What the base measured and the new side skipped is missing,
+/// with a reason: a driver that refuses a call, or takes too long for it, must not pass for one that never could.
+fn unmatched(base: State<'_>, new: State<'_>) -> Option<Verdict> {
+    use State::{Measured, Nothing, Skipped, Unusable};
+    let recorded = |reason: &str| Verdict::Skipped(SkipReason::Recorded(reason.to_owned()));
+    match (base, new) {
+        (Unusable(reason), _) | (_, Unusable(reason)) => Some(Verdict::Skipped(reason.clone())),
+        (Measured, Nothing) => Some(Verdict::Missing { skipped_now: None }),
+        (Measured, Skipped(reason)) => Some(Verdict::Missing {
+            skipped_now: Some(reason.to_owned()),
+        }),
+        (Nothing, Measured) => Some(Verdict::New { skipped_before: None }),
+        (Skipped(reason), Measured) => Some(Verdict::New {
+            skipped_before: Some(reason.to_owned()),
+        }),
+        (Skipped(reason), _) | (Nothing, Skipped(reason)) => Some(recorded(reason)),
+        (Nothing, Nothing) | (Measured, Measured) => None,
+    }
 }
 
 fn member(benchmark: &BenchmarkComparison) -> Option<Member<'_>> {
@@ -310,8 +342,8 @@ fn summarise(benchmarks: &[BenchmarkComparison]) -> Summary {
             Verdict::Suspected { .. } => &mut summary.suspected,
             Verdict::Equivalent => &mut summary.equivalent,
             Verdict::Inconclusive(_) => &mut summary.inconclusive,
-            Verdict::New => &mut summary.new,
-            Verdict::Missing => &mut summary.missing,
+            Verdict::New { .. } => &mut summary.new,
+            Verdict::Missing { .. } => &mut summary.missing,
             Verdict::Skipped(_) => &mut summary.skipped,
         };
         *count += 1;

@@ -103,13 +103,14 @@ pub struct Renaming {
 }
 
 /// Returns the likely renamings: a label whose ids are all missing, and another on the same axis
-/// whose ids are all new and otherwise the same.
-pub(super) fn renamings(missing: &[&BenchmarkId], new: &[&BenchmarkId]) -> Vec<Renaming> {
+/// whose ids are all new and otherwise the same. A label that `compared` ids carry was not renamed.
+pub(super) fn renamings(missing: &[&BenchmarkId], new: &[&BenchmarkId], compared: &[&BenchmarkId]) -> Vec<Renaming> {
+    let kept: BTreeSet<AxisLabel> = compared.iter().flat_map(|id| id.labels()).collect();
     let contexts = |ids: &[&BenchmarkId]| {
         let mut contexts: BTreeMap<AxisLabel, BTreeSet<Vec<AxisLabel>>> = BTreeMap::new();
         for id in ids {
             let labels = id.labels();
-            for (position, label) in labels.iter().enumerate() {
+            for (position, label) in labels.iter().enumerate().filter(|(_, label)| !kept.contains(label)) {
                 let mut rest = labels.clone();
                 rest.remove(position);
                 contexts.entry(label.clone()).or_default().insert(rest);
@@ -118,21 +119,21 @@ pub(super) fn renamings(missing: &[&BenchmarkId], new: &[&BenchmarkId]) -> Vec<R
         contexts
     };
     let (gone, come) = (contexts(missing), contexts(new));
-    let mut renamings = Vec::new();
-    for (from, rest) in &gone {
-        let mut same = come.iter().filter(|(to, other)| to.axis == from.axis && *other == rest);
-        if let (Some((to, _)), None) = (same.next(), same.next()) {
-            let (from, to) = (from.clone(), to.clone());
-            if from != to {
-                renamings.push(Renaming {
-                    from,
-                    to,
-                    benchmarks: rest.len(),
-                });
-            }
-        }
+    let mut by_context: BTreeMap<_, Vec<&AxisLabel>> = BTreeMap::new();
+    for (to, rest) in &come {
+        by_context.entry((&to.axis, rest)).or_default().push(to);
     }
-    renamings
+    let renamed = |(from, rest): (&AxisLabel, &BTreeSet<Vec<AxisLabel>>)| {
+        let [to] = by_context.get(&(&from.axis, rest))?.as_slice() else {
+            return None;
+        };
+        (from != *to).then(|| Renaming {
+            from: from.clone(),
+            to: (*to).clone(),
+            benchmarks: rest.len(),
+        })
+    };
+    gone.iter().filter_map(renamed).collect()
 }
 
 #[cfg(test)]
@@ -188,10 +189,18 @@ mod tests {
             ids(&["async"], &["4KiB", "1MiB"]),
             ids(&["stream_ordered"], &["4KiB", "1MiB"]),
         );
-        let renamings = renamings(&old.iter().collect::<Vec<_>>(), &new.iter().collect::<Vec<_>>());
+        let renamings = renamings(&old.iter().collect::<Vec<_>>(), &new.iter().collect::<Vec<_>>(), &[]);
         assert_eq!(renamings.len(), 1);
         assert_eq!(renamings[0].from.to_string(), "function async");
         assert_eq!(renamings[0].to.to_string(), "function stream_ordered");
         assert_eq!(renamings[0].benchmarks, 2);
+    }
+
+    #[test]
+    fn a_label_that_is_still_compared_was_not_renamed() {
+        let of = |function: &str, value: &str| ids(&[function], &[value]).remove(0);
+        let (kept, gone, came) = (of("sync", "4KiB"), of("sync", "1MiB"), of("vmm", "1MiB"));
+        assert!(renamings(&[&gone], &[&came], &[&kept]).is_empty());
+        assert_eq!(renamings(&[&gone], &[&came], &[]).len(), 1);
     }
 }

@@ -1,8 +1,7 @@
 //! What one launch a side can say: an interval inside the processes, which is no verdict.
 
-use statrs::distribution::{Binomial, DiscreteCDF};
-
 use super::effect::{Effect, Interval};
+use super::median::Median;
 use super::sample::Sample;
 
 /// Level of the interval.
@@ -18,26 +17,13 @@ pub struct ProcessTime {
 }
 
 impl ProcessTime {
-    /// Returns the median of a sample and the order statistics that enclose it in 95 % of samples;
-    /// none below six samples.
-    ///
-    /// *Source*: Hahn and Meeker, Statistical Intervals (1991), section 5.2.
+    /// Returns the median of a sample, and its interval: none below six samples.
     #[must_use]
     pub fn of(sample: &Sample) -> Self {
-        let times = sample.times_ns();
-        let count = times.len();
-        // The k-th smallest and the k-th largest enclose the median unless fewer than k values lie on
-        // one side of it: probability 2·P(Binomial(n, 1/2) ≤ k − 1).
-        let outside = |k: usize| {
-            let binomial = Binomial::new(0.5, count as u64).ok()?;
-            Some(2.0 * binomial.cdf(k as u64 - 1))
-        };
-        let rank = (1..=count / 2)
-            .take_while(|&k| outside(k).is_some_and(|share| share <= 1.0 - CONFIDENCE))
-            .last();
+        let interval = Median::of(sample.times_ns().to_vec(), CONFIDENCE).and_then(|median| median.interval);
         Self {
             median_ns: sample.median_ns(),
-            interval_ns: rank.map(|k| (times[k - 1], times[count - k])),
+            interval_ns: interval.map(|interval| (interval.lower, interval.upper)),
         }
     }
 }

@@ -52,7 +52,7 @@ pub(super) fn judge_all(
     let variances = SessionVariances::measure(matched, nulls);
     let judging = Judging {
         matched,
-        lone_z: normal_quantile(1.0 - lone_alpha / 2.0),
+        lone_z: upper_quantile(lone_alpha / 2.0),
         options,
         suite: weather.and_then(|weather| {
             let all = matched.iter().filter(|benchmark| eligible(benchmark)).collect();
@@ -203,8 +203,9 @@ impl Judging<'_> {
     }
 }
 
-/// Returns the standard normal quantile.
-pub(super) fn normal_quantile(p: f64) -> f64 {
+/// Returns the standard normal quantile that this share lies above: asked for by its small side, since a share near
+/// one would round to one.
+pub(super) fn upper_quantile(share: f64) -> f64 {
     use statrs::distribution::{ContinuousCDF, Normal};
-    Normal::standard().inverse_cdf(p)
+    -Normal::standard().inverse_cdf(share)
 }

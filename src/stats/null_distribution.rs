@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::rc::Rc;
 
+use super::rank_test::INTERVAL_LAUNCHES;
 use statrs::distribution::{ContinuousCDF, Normal};
 
 /// Largest total number of launches whose distribution is counted out; beyond it the normal
@@ -214,6 +215,19 @@ impl NullDistributions {
         let entry = self.0.entry((n, m, scores));
         Rc::clone(entry.or_insert_with(|| Rc::new(NullDistribution::new(n, m, scores))))
     }
+}
+
+/// Returns the launches from which a side has a 95 % interval beside one of `launches`, if that is the larger: the more
+/// unequal, the more it takes, since the few can lie anywhere among the slow half of the many.
+#[must_use]
+pub fn launches_beside(launches: usize) -> usize {
+    let has_interval = |&fewer: &usize| {
+        [(launches, fewer), (fewer, launches)].into_iter().all(|(base, new)| {
+            let null = NullDistribution::new(base, new, Scores::LowerHalf);
+            null.lower_tail(null.min()).max(null.upper_tail(null.max())) <= 0.025
+        })
+    };
+    (INTERVAL_LAUNCHES..=launches).find(has_interval).unwrap_or(launches)
 }
 
 /// Returns the launches a side from which one changed benchmark among `benchmarks` can be

@@ -9,6 +9,11 @@ use super::null_distribution::{NullDistributions, Scores};
 use super::options::{Options, SessionSpread};
 use super::order::{mean, median};
 use super::rank_test::RankTest;
+use super::session_error::SessionError;
+
+/// Least spread between sessions of host-bound benchmarks, adjusted and raw: two H200 recordings shifted them by 0.4 to
+/// 1.9 % adjusted and 5 to 27 % raw, over √2. Two sessions that happen to agree do not show less.
+const HOST_BOUND_SPREAD: (f64, f64) = (0.01, 0.08);
 
 /// Weight of the class in a benchmark's own variance between sessions, in pairs of sessions.
 const CLASS_WEIGHT: f64 = 4.0;
@@ -120,22 +125,38 @@ impl SessionVariances {
         }
     }
 
-    /// Returns the variance that sessions add to a benchmark's difference; `None`: unknown, any
-    /// difference could be theirs.
-    pub fn of(&self, index: usize, matched: &Matched, options: &Options, about: About) -> Option<f64> {
+    /// Returns what sessions add to a benchmark's difference; `None`: unknown, any difference could be theirs.
+    ///
+    /// Where the benchmarks of its class are ten or more, their scatter between the sides vouches for the measured
+    /// variance. Where they are fewer, two sessions that agree by luck would hide the spread from all of them (with two
+    /// sessions against one, 21 % of unchanged benchmarks would be called changed): the variance is no less than what
+    /// is assumed, and where nothing is, Student's quantile pays for how few sessions measured it.
+    pub fn of(&self, index: usize, matched: &Matched, options: &Options, about: About) -> Option<SessionError> {
         let (base, new) = matched.session_counts();
-        let shares = 1.0 / base as f64 + 1.0 / new as f64;
+        let shares = (1.0 / base as f64 + 1.0 / new as f64).sqrt();
         let (measured, dispersion) = match about {
             About::Everything => (&self.everything, &self.dispersion),
             About::BesideSuite => (&self.beside_suite, &self.dispersion),
             About::BesideGroup => (&self.beside_group, &self.dispersion_in_group),
         };
-        let variance = match (matched.layout, measured[index]) {
-            (SessionLayout::Shared, _) => return Some(0.0),
-            (SessionLayout::Several { .. }, Some(variance)) => variance,
-            (SessionLayout::Several { .. } | SessionLayout::One, _) => assumed(matched, options)?.powi(2),
+        let assumed = || assumed(matched, options);
+        let measured = match matched.layout {
+            SessionLayout::Shared => return Some(SessionError::NOTHING),
+            SessionLayout::One => None,
+            SessionLayout::Several { .. } => measured[index].map(f64::sqrt),
         };
-        Some((variance * shares).max(dispersion[index].unwrap_or(0.0)))
+        let error = match (measured, dispersion[index]) {
+            (Some(measured), Some(dispersion)) => (measured * shares).max(dispersion.sqrt()),
+            (Some(measured), None) => match assumed() {
+                Some(assumed) => measured.max(assumed) * shares,
+                None => {
+                    let least = measured.max(least_host_bound(matched.slope.is_some()));
+                    return Some(SessionError::measured(least * shares, (base + new - 2) as f64));
+                }
+            },
+            (None, dispersion) => (assumed()? * shares).max(dispersion.unwrap_or(0.0).sqrt()),
+        };
+        Some(SessionError::known(error))
     }
 }
 
@@ -209,9 +230,15 @@ fn add_class(by_benchmark: &mut [Option<f64>], pairs: &[SessionPair], centres: &
     }
 }
 
+/// Returns the least spread between sessions of a host-bound benchmark.
+pub(super) fn least_host_bound(is_adjusted: bool) -> f64 {
+    let (adjusted, raw) = HOST_BOUND_SPREAD;
+    if is_adjusted { adjusted } else { raw }
+}
+
 /// Returns the spread between sessions known or assumed for a benchmark: its class's, which is that of the one in the
-/// middle, but no less than that between its launches. On the H200 a few benchmarks that are not host-bound spread by 2 to 13 % between launches, and
-/// moved by as much from one card to another.
+/// middle, but no less than that between its launches where the host does not pace it. On the H200 a few benchmarks
+/// that are not host-bound spread by 2 to 13 % between launches, and moved by as much from one card to another.
 pub(super) fn assumed(matched: &Matched, options: &Options) -> Option<f64> {
     let spread = options.session_spread().unwrap_or_default();
     match matched.class {
@@ -268,8 +295,8 @@ fn difference(values: &[LaunchValue], earlier: u32, later: u32, nulls: &mut Null
 }
 
 /// Returns the spread between sessions that two unchanged recordings of one machine show, for
-/// [`Options::with_session_spread`]. One pair that happens to agree proves little: the spreads of
-/// GPU-bound and mixed benchmarks are never below what is assumed anyway.
+/// [`Options::with_session_spread`]. One pair that happens to agree proves little: no spread is below what is assumed
+/// anyway, and that of host-bound benchmarks is known from ten of them.
 pub(super) fn spread_between(matched: &[Matched]) -> SessionSpread {
     let spread = |class: Class| {
         let of_class = || matched.iter().filter(move |benchmark| benchmark.class == class);
@@ -278,13 +305,18 @@ pub(super) fn spread_between(matched: &[Matched]) -> SessionSpread {
         let variance = (median(sizes)? / 0.6745).powi(2) - median(errors)?.powi(2);
         Some((variance.max(0.0) / 2.0).sqrt())
     };
+    let touched_by_host = |class: Class| {
+        let of_class = || matched.iter().filter(move |benchmark| benchmark.class == class);
+        let adjusted = of_class().filter(|benchmark| benchmark.slope.is_some()).count();
+        let count = of_class().count();
+        let spread = spread(class).filter(|_| count >= BENCHMARKS_MIN)?;
+        Some(spread.max(least_host_bound(2 * adjusted >= count)))
+    };
     let assumed = SessionSpread::default();
     SessionSpread {
         gpu_bound: spread(Class::GpuBound).unwrap_or(0.0).max(assumed.gpu_bound),
         mixed: spread(Class::Mixed).unwrap_or(0.0).max(assumed.mixed),
-        host_bound: spread(Class::HostBound)
-            .or(spread(Class::Unknown))
-            .or(assumed.host_bound),
+        host_bound: touched_by_host(Class::HostBound).or(touched_by_host(Class::Unknown)),
     }
 }
 

@@ -74,6 +74,14 @@ pub struct Launch {
     pub flags: BTreeSet<String>,
 }
 
+impl Launch {
+    /// Returns the time that the launch counts as: that of its fast samples. *Unit* ns.
+    #[must_use]
+    pub fn fast_ns(&self) -> f64 {
+        self.level.value.exp()
+    }
+}
+
 /// A launch in one number. *Unit* ln ns.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct LaunchLevel {
@@ -148,6 +156,9 @@ pub enum SkipReason {
     /// It was skipped when it was recorded.
     #[error("skipped: {0}")]
     Recorded(String),
+    /// Its files are there, and cannot be read.
+    #[error("unreadable: {0}")]
+    Unreadable(String),
 }
 
 /// One benchmark on one side.
@@ -165,7 +176,7 @@ impl Benchmark {
         self.host_bound
     }
 
-    /// Returns the launches in the order of session and start.
+    /// Returns the launches by the id of their session, and in the order of starts there.
     pub fn launches(&self) -> impl ExactSizeIterator<Item = &Launch> {
         self.launches.values()
     }
@@ -181,6 +192,8 @@ impl Benchmark {
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Side {
     benchmarks: BTreeMap<BenchmarkId, Benchmark>,
+    /// In the order in which they were added: ids say nothing of time.
+    sessions: Vec<SessionId>,
 }
 
 impl Side {
@@ -193,6 +206,9 @@ impl Side {
     /// Adds one launch of one benchmark. Numbers that are no measurement invalidate the benchmark
     /// with the first reason found; nothing fails.
     pub fn add(&mut self, id: &BenchmarkId, key: &LaunchKey, raw: &RawLaunch<'_>) {
+        if self.sessions.last() != Some(&key.session) && !self.sessions.contains(&key.session) {
+            self.sessions.push(key.session.clone());
+        }
         let benchmark = self.benchmarks.entry(id.clone()).or_default();
         let launch = match checked(key, raw) {
             Ok(launch) => launch,
@@ -214,6 +230,12 @@ impl Side {
         benchmark.skipped.get_or_insert(SkipReason::Recorded(reason.into()));
     }
 
+    /// Records that a benchmark's files cannot be read, and why.
+    pub fn leave_out(&mut self, id: &BenchmarkId, reason: impl Into<String>) {
+        let benchmark = self.benchmarks.entry(id.clone()).or_default();
+        benchmark.skipped.get_or_insert(SkipReason::Unreadable(reason.into()));
+    }
+
     /// Records whether a benchmark is host-bound (device time by events below half of wall time).
     pub fn set_host_bound(&mut self, id: &BenchmarkId, host_bound: bool) {
         self.benchmarks.entry(id.clone()).or_default().host_bound = Some(host_bound);
@@ -228,6 +250,12 @@ impl Side {
     #[must_use]
     pub fn benchmark(&self, id: &BenchmarkId) -> Option<&Benchmark> {
         self.benchmarks.get(id)
+    }
+
+    /// Returns the sessions, in the order in which their first launches were added.
+    #[must_use]
+    pub fn sessions(&self) -> &[SessionId] {
+        &self.sessions
     }
 
     /// Returns the distinct launches, by session and start.

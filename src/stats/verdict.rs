@@ -3,6 +3,7 @@
 use super::matched::{Class, Matched, SessionLayout, Z90, Z95};
 use super::options::Options;
 use super::rank_test::Bounds;
+use super::session_error::SessionError;
 use super::side::SkipReason;
 
 /// Half-width of the equivalence region: two per cent.
@@ -32,18 +33,24 @@ pub enum Verdict {
     Equivalent,
     /// The numbers do not tell.
     Inconclusive(Inconclusive),
-    /// Only the new side has it.
-    New,
-    /// Only the base has it.
-    Missing,
-    /// It takes no part: invalid numbers, or skipped when recorded.
+    /// Only the new side measured it.
+    New {
+        /// Why the base skipped it; `None` where the base does not name it.
+        skipped_before: Option<String>,
+    },
+    /// Only the base measured it.
+    Missing {
+        /// Why the new side skipped it; `None` where the new side does not name it.
+        skipped_now: Option<String>,
+    },
+    /// It takes no part: invalid numbers, or skipped on both sides.
     Skipped(SkipReason),
 }
 
 /// Why the numbers do not tell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Inconclusive {
-    /// Fewer than four launches on a side.
+    /// Too few launches for an interval: fewer than four on a side, or few beside many.
     FewLaunches,
     /// More than half of the host-bound launches were slow.
     NoisyHost,
@@ -94,13 +101,28 @@ impl Judged {
     }
 }
 
-/// Variance that sessions add to a benchmark's difference; `None`: unknown.
+/// What sessions add to a benchmark's difference; `None`: unknown.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Between {
     /// Beside what the host-bound benchmarks have in common.
-    pub own: Option<f64>,
+    pub own: Option<SessionError>,
     /// All of it.
-    pub total: Option<f64>,
+    pub total: Option<SessionError>,
+}
+
+/// What widens a benchmark's interval beside the launches.
+#[derive(Debug, Clone, Copy)]
+struct Extra {
+    /// From what was taken out of the launch values. *Unit* standard error.
+    taken_out: f64,
+    sessions: SessionError,
+}
+
+impl Extra {
+    /// Returns the arm that an interval of this normal quantile gets.
+    fn times(self, z: f64) -> f64 {
+        (z * self.taken_out).hypot(self.sessions.times(z))
+    }
 }
 
 /// What a benchmark has in common with the host-bound ones. *Unit* natural logarithms.
@@ -119,7 +141,7 @@ pub(super) struct Common {
 
 /// Returns the intervals and p-values of a benchmark.
 ///
-/// `between` is the variance that sessions add. Where it, the slope's error or the weather's
+/// `between` is what sessions add. Where it, the slope's error or the weather's
 /// matters, the p-value is the larger of the rank test's and the normal one.
 pub(super) fn judge(matched: &Matched, common: Common, between: Between, lone_z: f64, options: &Options) -> Judged {
     let delta = options.delta();
@@ -127,44 +149,45 @@ pub(super) fn judge(matched: &Matched, common: Common, between: Between, lone_z:
     let shift = common.shift.unwrap_or(0.0);
     let corrected = centre - shift;
     let own_weather = if common.takes_weather { 0.0 } else { common.weather };
-    let launch_extra = matched.slope_error.hypot(own_weather);
-    let extra = between.own.unwrap_or(0.0).sqrt().hypot(launch_extra);
-    let launch_total = matched.slope_error.hypot(common.weather);
-    let guard_extra = between.own.unwrap_or(0.0).sqrt().hypot(launch_total);
-    let extra_total = between.total.unwrap_or(0.0).sqrt().hypot(launch_total);
+    let extra = |weather: f64, sessions: Option<SessionError>| Extra {
+        taken_out: matched.slope_error.hypot(weather),
+        sessions: sessions.unwrap_or(SessionError::NOTHING),
+    };
+    let at_launches = Some(SessionError::NOTHING);
     let rank = matched.test.p_value(shift - delta, shift + delta);
     let error = matched.shift.standard_error();
-    let p_value = |extra: f64| {
+    let p_value = |extra: Extra| {
         let (rank, error) = (rank?, error?);
-        if extra <= NEGLIGIBLE * error {
+        if extra.times(1.0) <= NEGLIGIBLE * error {
             return Some(rank);
         }
-        let distance = (corrected.abs() - delta) / error.hypot(extra);
-        let normal = (2.0 * super::null_distribution::normal_cdf(-distance)).min(1.0);
-        Some(rank.max(normal))
+        let distance = corrected.abs() - delta;
+        Some(rank.max(extra.sessions.p_value(distance, error.hypot(extra.taken_out))))
     };
-    let widened =
-        |interval: Option<Bounds>, z: f64, extra: f64| interval.map(|interval| widen(interval, centre, z * extra));
-    let interval95 = widened(matched.shift.interval95, Z95, extra);
-    let lone = widened(matched.interval_lone, lone_z, extra);
-    let guard = |extra: f64| {
+    let widened = |interval: Option<Bounds>, z: f64, extra: Extra| {
+        interval.map(|interval| widen(interval, centre, extra.times(z)))
+    };
+    let own = extra(own_weather, between.own);
+    let interval95 = widened(matched.shift.interval95, Z95, own);
+    let lone = widened(matched.interval_lone, lone_z, own);
+    let guard = |extra: Extra| {
         if common.certain && corrected * shift < 0.0 {
             widened(matched.interval_lone, lone_z, extra)
         } else {
             widened(matched.shift.interval95, Z95, extra)
         }
     };
-    let mde = lone
-        .zip(interval95)
-        .map(|(lone, interval95)| delta + lone.half_width() + Z_POWER * interval95.half_width() / Z95);
+    // Where any difference could be the sessions', no size is certain to be found.
+    let detectable = lone.zip(interval95).filter(|_| between.own.is_some());
+    let mde = detectable.map(|(lone, interval95)| delta + lone.half_width() + Z_POWER * interval95.half_width() / Z95);
     Judged {
-        p_value: p_value(extra),
-        p_value_launches: p_value(launch_extra),
+        p_value: p_value(own),
+        p_value_launches: p_value(extra(own_weather, at_launches)),
         interval95,
-        interval95_total: widened(matched.shift.interval95, Z95, extra_total),
-        interval90_total: widened(matched.shift.interval90, Z90, extra_total),
-        guard: guard(guard_extra),
-        guard_launches: guard(launch_total),
+        interval95_total: widened(matched.shift.interval95, Z95, extra(common.weather, between.total)),
+        interval90_total: widened(matched.shift.interval90, Z90, extra(common.weather, between.total)),
+        guard: guard(extra(common.weather, between.own)),
+        guard_launches: guard(extra(common.weather, at_launches)),
         mde,
         corrected,
         sessions_unknown: between.own.is_none(),

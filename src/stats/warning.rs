@@ -95,7 +95,7 @@ impl fmt::Display for Warning {
             ),
             Self::NoisyHost => f.write_str(
                 "more than half of the host-bound launches were slow: \
-                 host-bound and mixed benchmarks have no verdict",
+                 host-bound and mixed benchmarks have a verdict only beyond a factor of 1.5",
             ),
             Self::HostBoundUnknown { benchmarks } => {
                 write!(

@@ -3,6 +3,7 @@
 use super::noise::{self, Recording};
 use super::recorded::{self, Desk, recorded, suite};
 use super::{SHARED, json, sides, with_verdict};
+use poolbench::baseline::Skipped;
 use serde_json::Value;
 use std::fs;
 
@@ -189,6 +190,78 @@ fn ids_on_one_side_are_listed_and_renamed_ones_recognised() {
         ran.refused(3)
             .contains("no measured benchmark in common: 6 ids in the base, 3 in the new side"),
         "{ran:?}"
+    );
+}
+
+/// A driver that refuses a case, or takes too long for it, has lost something that the base could do.
+#[test]
+fn what_the_new_side_skipped_is_missing_and_says_why() {
+    let desk = Desk::new();
+    let cases = recorded::cases("scratch_loop", noise::Kind::GpuBound, &["hoisted", "vmm"], &["4KiB"], 1);
+    let recording = [Recording::new("s", 8, 0.0)];
+    let all = recorded(&cases, &recording, "1", 1);
+    let mut less = recorded(&cases, &recording, "2", 2);
+    less.manifest.benchmarks.retain(|id| id != "scratch_loop/vmm/4KiB");
+    less.manifest.skipped.push(Skipped {
+        id: String::from("scratch_loop/vmm/4KiB"),
+        reason: String::from("a loop takes 81 ms"),
+    });
+    for launch in &mut less.launches {
+        launch.samples.remove("scratch_loop/vmm/4KiB");
+    }
+    desk.keep("all", all);
+    desk.keep("less", less);
+    for (base, new, line) in [
+        (
+            "all",
+            "less",
+            "missing: scratch_loop/vmm/4KiB: the new side skipped it: a loop takes 81 ms",
+        ),
+        (
+            "less",
+            "all",
+            "new: scratch_loop/vmm/4KiB: the base skipped it: a loop takes 81 ms",
+        ),
+    ] {
+        let text = desk.poolbench(&["compare", base, new]).stdout;
+        assert!(text.contains(line), "{text}");
+        assert!(!text.contains("skipped: scratch_loop"), "{text}");
+    }
+    let strict = desk.poolbench(&["compare", "all", "less", "--strict"]);
+    assert_eq!(strict.code, Some(1), "{strict:?}");
+    assert!(
+        strict.stdout.contains("1 missing (1 skipped by the new side) (exit 1)"),
+        "{strict:?}"
+    );
+    assert_eq!(desk.poolbench(&["compare", "less", "all", "--strict"]).code, Some(0));
+}
+
+/// A shift that is taken out of the verdicts is on the page, however small.
+#[test]
+fn a_common_shift_is_told_in_html_too() {
+    let desk = Desk::new();
+    sides(&desk, &suite(), 12, SHARED, |_| 1.0);
+    let text = desk.poolbench(&["compare", "old", "new"]).stdout;
+    assert!(text.contains("in the middle: not certain; taken out"), "{text}");
+    desk.poolbench(&["compare", "old", "new", "--format", "html", "--out", "report.html"]);
+    let html = fs::read_to_string(desk.path().join("report.html")).expect("it is written");
+    assert!(html.contains("Common shift: the ") && html.contains(": not certain. "));
+    assert!(html.contains("Both sides were recorded in the same sessions, so that the launches decide."));
+    assert!(!html.contains("only suspected"));
+}
+
+#[test]
+fn few_launches_beside_many_are_said_to_be_unequal() {
+    let desk = Desk::new();
+    let of = |launches, seed| recorded(&suite(), &[Recording::new("s", launches, 0.0)], "1", seed);
+    desk.keep("many", of(24, 1));
+    desk.keep("few", of(4, 2));
+    let text = desk.poolbench(&["compare", "many", "few"]).stdout;
+    assert!(
+        text.contains(
+            "24 launches against 4 launches of 48 benchmarks are too few: beside 24 it takes 6 to give an interval"
+        ),
+        "{text}"
     );
 }
 

@@ -26,7 +26,13 @@ fn huge_numbers_are_no_measurements_and_overflow_nothing() {
     let ran = desk.poolbench(&["compare", "old", "old"]);
     assert!(
         ran.refused(3)
-            .contains("8 launches, but manifest.json says 18446744073709551615"),
+            .contains("holds 18446744073709551615 launches, more than"),
+        "{ran:?}"
+    );
+    plant(&desk, "more", |(manifest, _)| manifest["launches"] = 9.into());
+    let ran = desk.poolbench(&["compare", "more", "more"]);
+    assert!(
+        ran.refused(3).contains("8 launches, but manifest.json says 9"),
         "{ran:?}"
     );
     // No JSON number of this size is a double, and no integer is that long.
@@ -90,6 +96,20 @@ fn the_largest_numbers_that_are_valid_do_no_harm() {
         assert!(
             !numbers.replace("\"slope\":null", "").contains("null"),
             "{file}: {numbers}"
+        );
+    }
+}
+
+/// A comparison looks at the difference of every two launches: a small file must not take all memory.
+#[test]
+fn more_launches_than_can_be_compared_are_refused() {
+    let desk = Desk::new();
+    plant(&desk, "many", |files| files.0["launches"] = 4097.into());
+    for ran in read_by_all(&desk, "many") {
+        let said = format!("{}{}", ran.stdout, ran.stderr);
+        assert!(
+            said.contains("holds 4097 launches, more than the 4096 that can be compared"),
+            "{ran:?}"
         );
     }
 }

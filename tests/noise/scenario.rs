@@ -29,8 +29,10 @@ pub enum SessionShift {
 pub struct Scenario {
     /// Launches per session.
     pub launches: (usize, usize),
-    /// Sessions a side; 0: both sides share one.
-    pub sessions: usize,
+    /// Sessions of the base and of the new side; 0: both sides share one.
+    pub sessions: (usize, usize),
+    /// Cases of each kind that a filter leaves.
+    pub cases_max: usize,
     /// Mean share of slow samples on each side.
     pub slow: (f64, f64),
     pub probes: bool,
@@ -57,7 +59,8 @@ impl Scenario {
     pub fn new(launches: usize, suites: usize, seed: u64) -> Self {
         Self {
             launches: (launches, launches),
-            sessions: 0,
+            sessions: (0, 0),
+            cases_max: usize::MAX,
             slow: (0.25, 0.25),
             probes: false,
             turns: 1,
@@ -84,7 +87,7 @@ impl Scenario {
     }
 
     fn add_suite(&self, tally: &mut Tally, random: &mut StdRng) {
-        let cases = suite(self.model, random);
+        let cases = few(suite(self.model, random), self.cases_max);
         let effects = if self.changed {
             changes(&cases, random)
         } else if self.most != 0.0 {
@@ -102,12 +105,12 @@ impl Scenario {
             .map(|(case, e)| e + self.share_of(case))
             .collect();
         let (mut base, mut new) = (Side::new(), Side::new());
-        for (side, letter, launches, slow) in [
-            (&mut base, "a", self.launches.0, self.slow.0),
-            (&mut new, "b", self.launches.1, self.slow.1),
+        for (side, letter, sessions, launches, slow) in [
+            (&mut base, "a", self.sessions.0, self.launches.0, self.slow.0),
+            (&mut new, "b", self.sessions.1, self.launches.1, self.slow.1),
         ] {
-            for session in 0..self.sessions.max(1) {
-                let name = format!("{}{session}", if self.sessions == 0 { "" } else { letter });
+            for session in 0..sessions.max(1) {
+                let name = format!("{}{session}", if sessions == 0 { "" } else { letter });
                 let mut recording = Recording::new(&name, launches, slow);
                 recording.probes = self.probes;
                 recording.turns = self.turns;
@@ -157,6 +160,19 @@ impl Scenario {
         let follows = self.shift == SessionShift::Wide { probe_follows: true };
         (shifts, if follows { speed } else { 0.0 })
     }
+}
+
+/// The first cases of each kind.
+fn few(cases: Vec<Case>, most: usize) -> Vec<Case> {
+    let mut counts = [Kind::GpuBound, Kind::Mixed, Kind::HostBound, Kind::Bimodal].map(|kind| (kind, 0));
+    let mut is_left = |case: &Case| {
+        let count = counts.iter_mut().find(|(kind, _)| *kind == case.kind);
+        count.is_some_and(|(_, count)| {
+            *count += 1;
+            *count <= most
+        })
+    };
+    cases.into_iter().filter(|case| is_left(case)).collect()
 }
 
 fn changes(cases: &[Case], random: &mut StdRng) -> Vec<f64> {

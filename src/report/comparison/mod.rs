@@ -10,8 +10,9 @@ mod words;
 pub use json::{class_name, comparison_json};
 pub use markdown::{COMMENT_BYTES_MAX, comparison_markdown};
 pub use note::{Note, Which};
-pub(super) use rows::effect_notes;
+pub(super) use rows::{changed, effect_notes, rank};
 pub use text::comparison_text;
+pub(in crate::report) use words::standing;
 pub use words::{verdict_name, verdict_reason};
 
 use crate::baseline::{
@@ -283,11 +284,7 @@ fn differences(base: &Input, new: &Input) -> Vec<Difference> {
     };
     let mut differences = settings_differences(&base.settings, &new.settings);
     differences.extend(environment_differences(&base.environment, &new.environment));
-    differences.sort_by_key(|difference| match difference.kind {
-        DifferenceKind::Treatment => 0,
-        DifferenceKind::Refused => 1,
-        DifferenceKind::Listed => 2,
-    });
+    differences.sort_by_key(|difference| difference.kind);
     differences
 }
 

@@ -3,7 +3,7 @@
 use super::Compared;
 use super::words::{change, share, verdict_name, verdict_reason};
 use crate::report::table::microseconds;
-use crate::stats::{BenchmarkComparison, BenchmarkId, Side, Verdict, Warning, quantile_of_sorted};
+use crate::stats::{BenchmarkComparison, BenchmarkId, Measured, Side, Verdict, Warning, quantile_of_sorted};
 use std::collections::BTreeSet;
 
 /// The headings of a row's cells.
@@ -34,36 +34,35 @@ pub(super) struct Row<'a> {
     pub note: String,
 }
 
-/// What a reader looks at first.
-pub(super) fn is_changed(verdict: &Verdict) -> bool {
-    matches!(
-        verdict,
-        Verdict::Regressed | Verdict::Improved | Verdict::Suspected { .. }
-    )
+/// How far up a verdict belongs: what is proven first. `None`: nothing changed.
+pub(in crate::report) fn rank(verdict: &Verdict) -> Option<u8> {
+    match verdict {
+        Verdict::Regressed => Some(0),
+        Verdict::Improved => Some(1),
+        Verdict::Suspected { .. } => Some(2),
+        _ => None,
+    }
 }
 
-/// The changed benchmarks: regressed, improved, suspected, the largest change first.
+/// The changed benchmarks, the proven first, of each kind the largest change first.
+pub(in crate::report) fn changed(compared: &Compared) -> Vec<(&BenchmarkComparison, &Measured)> {
+    let mut changed: Vec<(u8, &BenchmarkComparison, &Measured)> = Vec::new();
+    for benchmark in &compared.comparison.benchmarks {
+        if let (Some(rank), Some(measured)) = (rank(&benchmark.verdict), &benchmark.measured) {
+            changed.push((rank, benchmark, measured));
+        }
+    }
+    let size = |measured: &Measured| measured.effect.ratio.ln().abs();
+    changed.sort_by(|a, b| a.0.cmp(&b.0).then(size(b.2).total_cmp(&size(a.2))));
+    changed
+        .into_iter()
+        .map(|(_, benchmark, measured)| (benchmark, measured))
+        .collect()
+}
+
+/// The rows of the changed benchmarks.
 pub(super) fn changed_rows(compared: &Compared) -> Vec<Row<'_>> {
-    let rank = |verdict: &Verdict| match verdict {
-        Verdict::Regressed => 0,
-        Verdict::Improved => 1,
-        _ => 2,
-    };
-    let size = |benchmark: &BenchmarkComparison| {
-        let measured = benchmark.measured.as_ref();
-        measured.map_or(0.0, |measured| measured.effect.ratio.ln().abs())
-    };
-    let mut changed: Vec<&BenchmarkComparison> = compared
-        .comparison
-        .benchmarks
-        .iter()
-        .filter(|benchmark| is_changed(&benchmark.verdict))
-        .collect();
-    changed.sort_by(|a, b| {
-        let order = rank(&a.verdict).cmp(&rank(&b.verdict));
-        order.then(size(b).total_cmp(&size(a)))
-    });
-    rows(compared, changed.into_iter())
+    rows(compared, changed(compared).into_iter().map(|(benchmark, _)| benchmark))
 }
 
 /// All benchmarks, by id.
@@ -137,7 +136,7 @@ fn typical_time_ns(side: &Side, id: &BenchmarkId, of_medians: bool) -> Option<f6
         if of_medians {
             launch.sample.median_ns()
         } else {
-            launch.sample.fast_log_mean().exp()
+            launch.fast_ns()
         }
     };
     let mut times: Vec<f64> = side.benchmark(id)?.launches().map(time).collect();
@@ -150,7 +149,7 @@ fn typical_time_ns(side: &Side, id: &BenchmarkId, of_medians: bool) -> Option<f6
 fn medians_disagree(benchmark: &BenchmarkComparison) -> Option<String> {
     let measured = benchmark.measured.as_ref()?;
     let median_ratio = measured.median_ratio?;
-    let judged = is_changed(&benchmark.verdict) || benchmark.verdict == Verdict::Equivalent;
+    let judged = rank(&benchmark.verdict).is_some() || benchmark.verdict == Verdict::Equivalent;
     let apart = (median_ratio / measured.effect.ratio).ln().abs() > MEDIANS_APART;
     (judged && apart).then(|| format!("medians {}", change(median_ratio)))
 }

@@ -6,7 +6,7 @@ use super::words::verdict_reason;
 use crate::baseline::{Difference, DifferenceKind};
 use crate::counted::counted;
 use crate::report::Printable;
-use crate::stats::Verdict;
+use crate::stats::{BenchmarkComparison, Verdict};
 use comfy_table::{CellAlignment, Table, presets};
 
 /// Ids and entries that are named before the rest is counted.
@@ -90,7 +90,11 @@ fn counts(compared: &Compared) -> String {
 /// What takes no part, by id.
 fn unmatched(compared: &Compared) -> Vec<String> {
     let mut lines = Vec::new();
-    for (heading, wanted) in [("missing", Verdict::Missing), ("new", Verdict::New)] {
+    let plainly = [
+        ("missing", Verdict::Missing { skipped_now: None }),
+        ("new", Verdict::New { skipped_before: None }),
+    ];
+    for (heading, wanted) in plainly {
         let ids: Vec<&str> = compared
             .comparison
             .benchmarks
@@ -103,20 +107,30 @@ fn unmatched(compared: &Compared) -> Vec<String> {
             lines.push(format!("{heading}: {}{}", shown.join(", "), and_more(ids.len())));
         }
     }
-    let skipped: Vec<String> = compared
-        .comparison
-        .benchmarks
-        .iter()
-        .filter(|benchmark| matches!(benchmark.verdict, Verdict::Skipped(_)))
-        .map(|benchmark| {
+    let with_reason: [(&str, fn(&Verdict) -> bool); 3] = [
+        ("missing", |verdict| {
+            matches!(verdict, Verdict::Missing { skipped_now: Some(_) })
+        }),
+        ("new", |verdict| {
+            matches!(
+                verdict,
+                Verdict::New {
+                    skipped_before: Some(_)
+                }
+            )
+        }),
+        ("skipped", |verdict| matches!(verdict, Verdict::Skipped(_))),
+    ];
+    for (heading, is_wanted) in with_reason {
+        let wanted = |benchmark: &&BenchmarkComparison| is_wanted(&benchmark.verdict);
+        let wanted: Vec<&BenchmarkComparison> = compared.comparison.benchmarks.iter().filter(wanted).collect();
+        lines.extend(wanted.iter().take(NAMED_MAX).map(|benchmark| {
             let reason = verdict_reason(&benchmark.verdict).unwrap_or_default();
-            format!("skipped: {}: {reason}", Printable(benchmark.id.as_str()))
-        })
-        .collect();
-    let count = skipped.len();
-    lines.extend(skipped.into_iter().take(NAMED_MAX));
-    if count > NAMED_MAX {
-        lines.push(format!("skipped:{}", and_more(count)));
+            format!("{heading}: {}: {reason}", Printable(benchmark.id.as_str()))
+        }));
+        if wanted.len() > NAMED_MAX {
+            lines.push(format!("{heading}:{}", and_more(wanted.len())));
+        }
     }
     lines
 }

@@ -7,8 +7,8 @@ use crate::counted::counted;
 use crate::report::commands::with_another_session;
 use crate::report::{OneLine, Printable};
 use crate::stats::{
-    CommonShift, Correction, Direction, Effect, Finding, GroupShift, Inconclusive, Options, Renaming, SessionSpread,
-    SkipReason, Verdict, Warning,
+    BenchmarkComparison, CommonShift, Correction, Direction, Effect, Finding, GroupShift, Inconclusive, Interval,
+    Options, Renaming, SessionSpread, SkipReason, Verdict, Warning, launches_beside,
 };
 
 /// Returns the word for a verdict, as JSON and tables show it.
@@ -20,8 +20,8 @@ pub fn verdict_name(verdict: &Verdict) -> &'static str {
         Verdict::Suspected { .. } => "suspected",
         Verdict::Equivalent => "equivalent",
         Verdict::Inconclusive(_) => "inconclusive",
-        Verdict::New => "new",
-        Verdict::Missing => "missing",
+        Verdict::New { .. } => "new",
+        Verdict::Missing { .. } => "missing",
         Verdict::Skipped(_) => "skipped",
     }
 }
@@ -40,15 +40,29 @@ pub fn verdict_reason(verdict: &Verdict) -> Option<String> {
             Inconclusive::OneSession => "one session a side",
             Inconclusive::Resolution => "not resolved",
         })),
-        Verdict::Skipped(SkipReason::Recorded(reason)) => Some(OneLine(reason).to_string()),
+        Verdict::New { skipped_before } => {
+            let reason = skipped_before.as_ref()?;
+            Some(format!("the base skipped it: {}", OneLine(reason)))
+        }
+        Verdict::Missing { skipped_now } => {
+            let reason = skipped_now.as_ref()?;
+            Some(format!("the new side skipped it: {}", OneLine(reason)))
+        }
+        Verdict::Skipped(SkipReason::Recorded(reason) | SkipReason::Unreadable(reason)) => {
+            Some(OneLine(reason).to_string())
+        }
         Verdict::Skipped(SkipReason::Invalid(reason)) => Some(OneLine(&reason.to_string()).to_string()),
         _ => None,
     }
 }
 
-/// A ratio as a change: `+3.1 %`.
+/// A ratio as a change: `+3.1 %`, and never `-0.0 %`.
 pub(super) fn change(ratio: f64) -> String {
-    format!("{:+.1} %", 100.0 * (ratio - 1.0))
+    let percent = 100.0 * (ratio - 1.0);
+    if percent.abs() < 0.05 {
+        return String::from("±0.0 %");
+    }
+    format!("{percent:+.1} %")
 }
 
 pub(super) fn share(share: f64) -> String {
@@ -94,7 +108,14 @@ impl Compared {
             parts.push(format!("{} suspected", summary.suspected));
         }
         if summary.missing > 0 {
-            parts.push(format!("{} missing", summary.missing));
+            let skipped_now = |benchmark: &&BenchmarkComparison| {
+                matches!(&benchmark.verdict, Verdict::Missing { skipped_now: Some(_) })
+            };
+            let parted = match self.comparison.benchmarks.iter().filter(skipped_now).count() {
+                0 => String::new(),
+                skipped => format!(" ({skipped} skipped by the new side)"),
+            };
+            parts.push(format!("{} missing{parted}", summary.missing));
         }
         // "No regression" alone would promise more than was shown.
         if self.conclusion() == Conclusion::NoRegression && summary.inconclusive > 0 {
@@ -129,10 +150,18 @@ impl Compared {
                 counted(compared, "benchmark")
             );
         }
+        let (base, new) = (self.base.launches, self.new.launches);
+        let (more, fewer) = (base.max(new), base.min(new));
+        let needed = launches_beside(more);
+        let enough = if more < needed || needed <= fewer {
+            String::from("four a side give an interval")
+        } else {
+            format!("beside {more} it takes {needed} to give an interval")
+        };
         format!(
-            "{} against {} of {} are too few: four a side give an interval",
-            counted(self.base.launches, "launch"),
-            counted(self.new.launches, "launch"),
+            "{} against {} of {} are too few: {enough}",
+            counted(base, "launch"),
+            counted(new, "launch"),
             counted(compared, "benchmark")
         )
     }
@@ -140,7 +169,7 @@ impl Compared {
     /// Returns how many benchmarks both sides measured.
     #[must_use]
     pub fn compared(&self) -> usize {
-        let measured = |benchmark: &&crate::stats::BenchmarkComparison| benchmark.measured.is_some();
+        let measured = |benchmark: &&BenchmarkComparison| benchmark.measured.is_some();
         self.comparison.benchmarks.iter().filter(measured).count()
     }
 
@@ -251,20 +280,27 @@ fn moved_together(of_group: &str, effect: &Effect) -> String {
     let moved = if effect.ratio > 1.0 { "slower" } else { "faster" };
     format!(
         "the host-bound benchmarks{of_group} are {moved} together by {}",
-        change(effect.ratio)
+        share((effect.ratio - 1.0).abs())
     )
 }
 
-fn common_shift_line(shift: &CommonShift, options: &Options) -> String {
-    let standing = if shift.established {
+/// What a common shift is worth.
+pub(in crate::report) fn standing(shift: &CommonShift, options: &Options) -> &'static str {
+    let least = 1.0 + options.min_effect();
+    let is_small = |interval: Interval| interval.lower >= 1.0 / least && interval.upper <= least;
+    if shift.established {
         "a finding of its own"
     } else if shift.declared {
         "it may be the host's, and is no finding"
-    } else if (shift.effect.ratio.ln()).abs() <= options.min_effect().ln_1p() {
+    } else if shift.effect.interval.is_some_and(is_small) {
         "within the minimum effect"
     } else {
         "not certain"
-    };
+    }
+}
+
+fn common_shift_line(shift: &CommonShift, options: &Options) -> String {
+    let standing = standing(shift, options);
     let correction = match shift.correction {
         Correction::Applied => "taken out of the single verdicts",
         Correction::MovedApart => "not taken out, since they moved by different amounts",

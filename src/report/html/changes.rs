@@ -3,8 +3,8 @@
 use super::format::{change, id, microseconds, px, short, undefined};
 use super::scale::Scale;
 use super::view::{View, verdict_style};
-use crate::report::comparison::effect_notes;
-use crate::stats::{BenchmarkComparison, Effect, Measured, Verdict};
+use crate::report::comparison::{changed, effect_notes};
+use crate::stats::{BenchmarkComparison, Effect, Measured};
 use maud::{Markup, html};
 
 /// Rows that are shown; the table of all benchmarks has the rest.
@@ -18,18 +18,7 @@ pub(super) fn section(view: &View) -> Markup {
     let Some(compared) = view.compared else {
         return html! {};
     };
-    let mut changed: Vec<(&BenchmarkComparison, &Measured)> = compared
-        .comparison
-        .benchmarks
-        .iter()
-        .filter(|benchmark| rank(&benchmark.verdict).is_some())
-        .filter_map(|benchmark| Some((benchmark, benchmark.measured.as_ref()?)))
-        .collect();
-    changed.sort_by(|a, b| {
-        let size = |measured: &Measured| measured.effect.ratio.ln().abs();
-        let by_rank = rank(&a.0.verdict).cmp(&rank(&b.0.verdict));
-        by_rank.then(size(b.1).total_cmp(&size(a.1)))
-    });
+    let mut changed = changed(compared);
     let all = changed.len();
     changed.truncate(ROWS_MAX);
     html! {
@@ -43,16 +32,6 @@ pub(super) fn section(view: &View) -> Markup {
                 p.note { (all - ROWS_MAX) " more: see " a href="#benchmarks" { "all benchmarks" } "." }
             }
         }
-    }
-}
-
-/// How far up a verdict belongs; `None`: nothing changed.
-pub(super) fn rank(verdict: &Verdict) -> Option<u8> {
-    match verdict {
-        Verdict::Regressed => Some(0),
-        Verdict::Suspected { .. } => Some(1),
-        Verdict::Improved => Some(2),
-        _ => None,
     }
 }
 

@@ -3,7 +3,8 @@
 use super::format::{percent, plain};
 use super::view::View;
 use crate::counted::counted;
-use crate::stats::{Calibration, Options, Proportion};
+use crate::report::Compared;
+use crate::stats::{Calibration, Options, Proportion, SessionLayout};
 use maud::{Markup, html};
 
 pub(super) fn section(view: &View) -> Markup {
@@ -24,10 +25,38 @@ pub(super) fn section(view: &View) -> Markup {
                 (percent(options.false_discovery_rate())) "."
             }
             li { "What the host-bound benchmarks of a group, which one process measures, have in common from launch to launch is taken out of their values: it is the host's." }
-            li { "What all host-bound benchmarks share is reported once and taken out of the single verdicts, and what sessions differ by widens every interval; with one session a side a change is only suspected." }
+            li { "What all host-bound benchmarks share is reported once and taken out of the single verdicts." @if let Some(compared) = view.compared { (sessions(compared)) } }
             li { (calibrated(view.calibration)) }
         }
     }
+}
+
+/// What is done about sessions, in those layouts that the comparison has.
+fn sessions(compared: &Compared) -> String {
+    let layouts: Vec<SessionLayout> = compared
+        .comparison
+        .benchmarks
+        .iter()
+        .filter_map(|benchmark| Some(benchmark.measured.as_ref()?.sessions))
+        .collect();
+    let sentences: [(fn(&SessionLayout) -> bool, &str); 3] = [
+        (
+            |layout| *layout == SessionLayout::Shared,
+            " Both sides were recorded in the same sessions, so that the launches decide.",
+        ),
+        (
+            |layout| matches!(layout, SessionLayout::Several { .. }),
+            " What the sessions of a side differ by widens every interval.",
+        ),
+        (
+            |layout| *layout == SessionLayout::One,
+            " With one session a side, what sessions are known or assumed to differ by widens every interval; where \
+             neither is possible, as for host-bound benchmarks on a machine of which no other session is there, a change \
+             is only suspected.",
+        ),
+    ];
+    let there = sentences.into_iter().filter(|(is, _)| layouts.iter().any(is));
+    there.map(|(_, sentence)| sentence).collect()
 }
 
 fn measured(view: &View) -> String {

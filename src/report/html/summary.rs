@@ -4,7 +4,8 @@ use super::format::{change, foreign, ratio};
 use super::view::View;
 use crate::counted::counted;
 use crate::report::Compared;
-use crate::stats::{CommonShift, Correction, Direction, Effect, Finding, GroupShift};
+use crate::report::comparison::standing;
+use crate::stats::{CommonShift, Correction, Direction, Effect, Finding, GroupShift, Options};
 use maud::{Markup, html};
 
 /// Returns the sentence on top, with the exit code that it stands for.
@@ -73,9 +74,9 @@ pub(super) fn findings(view: &View) -> Markup {
     let comparison = &compared.comparison;
     let doubts = compared.doubt_lines();
     html! {
-        @if comparison.common_shift.is_some_and(|shift| shift.declared) || !comparison.group_shifts.is_empty() || !comparison.findings.is_empty() || !comparison.renamings.is_empty() {
+        @if comparison.common_shift.is_some() || !comparison.group_shifts.is_empty() || !comparison.findings.is_empty() || !comparison.renamings.is_empty() {
             section.lead aria-label="Findings" { ul.list {
-                @if let Some(shift) = comparison.common_shift.filter(|shift| shift.declared) { (common_shift(&shift)) }
+                @if let Some(shift) = comparison.common_shift { (common_shift(&shift, &compared.request.options)) }
                 @for group in &comparison.group_shifts { (group_shift(group)) }
                 @for found in &comparison.findings { (finding(found)) }
                 @for renaming in &comparison.renamings {
@@ -89,15 +90,16 @@ pub(super) fn findings(view: &View) -> Markup {
     }
 }
 
-fn common_shift(shift: &CommonShift) -> Markup {
+/// Shown however small: what was taken out of the verdicts must not hide in them.
+fn common_shift(shift: &CommonShift, options: &Options) -> Markup {
     let treated = match shift.correction {
         Correction::Applied => "It is taken out of the single verdicts.",
         Correction::MovedApart => "They moved by different amounts, so it is not taken out of the single verdicts.",
     };
     html! {
         li.finding {
-            "Common shift: the " (counted(shift.benchmarks, "host-bound benchmark")) (moved(&shift.effect)) ". "
-            span.quiet { (treated) " " (standing(shift.established, shift.probe_shift.as_ref())) }
+            "Common shift: the " (counted(shift.benchmarks, "host-bound benchmark")) (moved(&shift.effect)) ": " (standing(shift, options)) ". "
+            span.quiet { (treated) (probe(shift.probe_shift.as_ref())) }
         }
     }
 }
@@ -106,7 +108,7 @@ fn group_shift(group: &GroupShift) -> Markup {
     html! {
         li.finding {
             "Common shift of " (foreign(&group.group)) ": its " (counted(group.benchmarks, "host-bound benchmark")) (moved(&group.effect)) ", and not as the suite did. "
-            span.quiet { "It is not taken out of the single verdicts. " (standing(group.established, group.probe_shift.as_ref())) }
+            span.quiet { "It is not taken out of the single verdicts. " (doer(group.established)) (probe(group.probe_shift.as_ref())) }
         }
     }
 }
@@ -123,16 +125,16 @@ fn moved(effect: &Effect) -> Markup {
     html! { ", in the middle, moved by " span class=(class) { (change(effect.ratio)) } (interval.unwrap_or_default()) }
 }
 
-fn standing(established: bool, probe_shift: Option<&Effect>) -> Markup {
-    let doer = if established {
+fn doer(established: bool) -> &'static str {
+    if established {
         "The host's own speed stood still, so this is the driver's doing."
     } else {
         "The host or the session may have done it: this is a warning."
-    };
-    html! {
-        (doer)
-        @if let Some(probe) = probe_shift { " The host-speed probe moved by " (change(probe.ratio)) "." }
     }
+}
+
+fn probe(shift: Option<&Effect>) -> Markup {
+    html! { @if let Some(probe) = shift { " The host-speed probe moved by " (change(probe.ratio)) "." } }
 }
 
 fn finding(finding: &Finding) -> Markup {

@@ -4,8 +4,9 @@ use super::super::timings::Place;
 use super::format::{change, foreign, microseconds, percent, probability, ratio, undefined};
 use super::launches;
 use super::view::{View, verdict_style};
+use crate::report::comparison::rank;
 use crate::report::verdict_reason;
-use crate::stats::BenchmarkComparison;
+use crate::stats::{BenchmarkComparison, Class, SessionLayout};
 use maud::{Markup, html};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -47,7 +48,7 @@ fn ordered<'a>(view: &View, benchmarks: &'a [BenchmarkComparison]) -> Vec<&'a Be
     let places: BTreeMap<&str, usize> = view.ids.iter().map(String::as_str).zip(0..).collect();
     let mut benchmarks: Vec<&BenchmarkComparison> = benchmarks.iter().collect();
     benchmarks.sort_by_key(|benchmark| {
-        let rank = super::changes::rank(&benchmark.verdict).unwrap_or(u8::MAX);
+        let rank = rank(&benchmark.verdict).unwrap_or(u8::MAX);
         (rank, places.get(benchmark.id.as_str()).copied().unwrap_or(usize::MAX))
     });
     benchmarks
@@ -173,14 +174,17 @@ fn effect_cells(view: &View, benchmark: &BenchmarkComparison, class: &str) -> Ma
     );
     let q_value = measured.p_value.map(|_| measured.q_value);
     let q_shown = q_value.map_or_else(
-        || undefined("fewer than four launches on a side: there is no test"),
+        || undefined("too few launches on a side: there is no test"),
         |q_value| html! { (probability(q_value)) },
     );
     let detectable = measured.minimal_detectable_effect;
-    let detectable_shown = detectable.map_or_else(
-        || undefined("no number of launches like these could show a change"),
-        |effect| html! { (percent(effect)) },
-    );
+    let is_unknown = measured.sessions == SessionLayout::One && measured.p_value.is_some();
+    let none = if is_unknown && matches!(measured.class, Class::HostBound | Class::Unknown) {
+        "one session a side: any difference could be one between sessions"
+    } else {
+        "launches like these are too few to show any change"
+    };
+    let detectable_shown = detectable.map_or_else(|| undefined(none), |effect| html! { (percent(effect)) });
     html! {
         (number(Some(effect.ratio), class, &html! { (change(effect.ratio)) (super::changes::notes(view, benchmark)) }))
         (number(interval.map(|interval| interval.upper / interval.lower), "", &shown))
@@ -197,10 +201,9 @@ fn row(view: &View, id: &str) -> Markup {
         |(lower, upper)| html! { (microseconds(lower)) " to " (microseconds(upper)) },
     );
     let calibration = view.calibration.and_then(|calibration| {
-        calibration
-            .benchmarks
-            .iter()
-            .find(|benchmark| benchmark.id.as_str() == id)
+        let benchmarks = &calibration.benchmarks;
+        let found = benchmarks.binary_search_by(|benchmark| benchmark.id.as_str().cmp(id));
+        found.ok().map(|index| &benchmarks[index])
     });
     let detectable = calibration.and_then(|benchmark| benchmark.minimal_detectable_effect);
     let detectable_shown = detectable.map_or_else(

@@ -143,8 +143,8 @@ pub(super) fn verdict_style(verdict: &Verdict, ratio: Option<f64>) -> VerdictSty
         Verdict::Suspected { .. } => style("?", direction),
         Verdict::Equivalent => style("=", ""),
         Verdict::Inconclusive(_) => style("~", "quiet"),
-        Verdict::New => style("+", ""),
-        Verdict::Missing => style("−", ""),
+        Verdict::New { .. } => style("+", ""),
+        Verdict::Missing { .. } => style("−", ""),
         Verdict::Skipped(_) => style("∅", "quiet"),
     }
 }
