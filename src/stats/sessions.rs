@@ -128,8 +128,8 @@ impl SessionVariances {
     /// Returns what sessions add to a benchmark's difference; `None`: unknown, any difference could be theirs.
     ///
     /// Where the benchmarks of its class are ten or more, their scatter between the sides vouches for the measured
-    /// variance. Where they are fewer, two sessions that agree by luck would hide the spread from all of them (with two
-    /// sessions against one, 21 % of unchanged benchmarks would be called changed): the variance is no less than what
+    /// variance. Where they are fewer, two sessions that agree by luck would hide the spread from all of them (61 of 500
+    /// unchanged suites of 16 benchmarks alarmed at two sessions against one): the variance is no less than what
     /// is assumed, and where nothing is, Student's quantile pays for how few sessions measured it.
     pub fn of(&self, index: usize, matched: &Matched, options: &Options, about: About) -> Option<SessionError> {
         let (base, new) = matched.session_counts();
