@@ -84,7 +84,8 @@ fn table(view: &View, changed: &[(&BenchmarkComparison, &Measured)]) -> Markup {
 /// What else can be said of the size of a change.
 pub(super) fn notes(view: &View, benchmark: &BenchmarkComparison) -> Markup {
     let disagrees = view.disagree.contains(benchmark.id.as_str());
-    html! { @for note in effect_notes(benchmark, disagrees) { div.note { (note) } } }
+    // With the page's minus sign.
+    html! { @for note in effect_notes(benchmark, disagrees) { div.note { (note.replace('-', "−")) } } }
 }
 
 fn axis(scale: &Scale) -> Markup {
