@@ -76,6 +76,9 @@ mod tests {
         close(SessionError::measured(1.0, 1.0).times(Z95), 12.706);
         close(SessionError::measured(1.0, 2.0).times(Z95), 4.303);
         close(SessionError::measured(0.5, 10.0).times(Z95), 1.114);
+        // Far out, where a quantile for two degrees of freedom is 1/√(2p) of its tail p: 9.866e-10 beyond 6.
+        let far = SessionError::measured(1.0, 2.0).times(6.0);
+        assert!((far / 22_512.0 - 1.0).abs() < 1e-3, "{far}");
         assert_eq!(SessionError::measured(0.0, 1.0).times(Z95), 0.0);
         assert_eq!(SessionError::measured(1.0, 0.0).times(Z95), f64::INFINITY);
     }
