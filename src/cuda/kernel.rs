@@ -2,8 +2,6 @@
 
 use super::error::{Result, check, report_failed_drop, through_cust};
 use super::{DevicePtr, Stream};
-#[cfg(doc)]
-use crate::driver::Code;
 use crate::driver::{Function, api};
 use cust::module::Module;
 use cust::sys::CUfunction;
@@ -113,8 +111,10 @@ impl Kernels {
     /// `scratch[i] = scale * input[i]` for `length` elements, in stream order.
     ///
     /// Both ranges are to be allocated until the kernel has run, and aligned to 16 bytes. Nobody checks that
-    /// here: where it is not so, the device reports it in a later call ([`Code::ILLEGAL_ADDRESS`] or
-    /// [`Code::MISALIGNED_ADDRESS`]), or the kernel works on what else the device has there.
+    /// here: where it is not so, the device reports it in a later call
+    /// ([`ILLEGAL_ADDRESS`](crate::driver::Code::ILLEGAL_ADDRESS) or
+    /// [`MISALIGNED_ADDRESS`](crate::driver::Code::MISALIGNED_ADDRESS)), or the kernel works on what else the device
+    /// has there.
     ///
     /// # Errors
     ///
