@@ -31,6 +31,11 @@ fn main() -> ExitCode {
 }
 
 fn measure(suite: &mut Suite) -> Result<(), SuiteError> {
+    measure_streams(suite)?;
+    measure_reuse(suite)
+}
+
+fn measure_streams(suite: &mut Suite) -> Result<(), SuiteError> {
     for size in SIZES {
         let case = |source| {
             STREAMS.map(|n_streams| MultiStream {
@@ -46,6 +51,10 @@ fn measure(suite: &mut Suite) -> Result<(), SuiteError> {
             println!("{table}");
         }
     }
+    Ok(())
+}
+
+fn measure_reuse(suite: &mut Suite) -> Result<(), SuiteError> {
     let mut cases = Vec::new();
     for (size, with_event) in REUSE_SIZES.into_iter().flat_map(|size| [(size, false), (size, true)]) {
         let case = |policies| CrossStream {

@@ -66,6 +66,10 @@ pub trait Workload {
     /// A failed call or a wrong result; then there is no time.
     fn run(&mut self, loops: u64) -> Result<Duration, Failure>;
 
+    /// Tells which runs so far were samples: the last `samples` of them. Those before warmed up, and are no
+    /// part of what the case shows beside its time.
+    fn keep_samples(&mut self, _samples: usize) {}
+
     /// Checks the whole effect of the last run and leaves everything as the loop left it, since more runs
     /// follow.
     ///

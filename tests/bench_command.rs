@@ -159,6 +159,19 @@ fn baselines_and_filters_work_as_criterion_users_know_them() {
     );
 }
 
+/// A microsecond of warm-up is over after one call, and of measurement leaves one call to each of ten samples.
+#[test]
+fn the_calls_of_a_case_are_those_of_its_samples() {
+    let bench = Bench::new("call_latency");
+    let times = ["--warm-up-time", "0.000001", "--measurement-time", "0.000001"];
+    let output = bench.run(&[&times[..], &["--noplot", "--sample-size", "10", "attribute_set"]].concat());
+    assert!(output.status.success(), "{}", stderr(&output));
+    let record =
+        fs::read_to_string(bench.target.path().join("poolbench/host/runs/call_latency.json")).expect("a record");
+    let record: serde_json::Value = serde_json::from_str(&record).expect("JSON");
+    assert_eq!(record["benchmarks"][0]["call_times"]["calls"], 10, "{record}");
+}
+
 #[test]
 fn the_list_of_ids_needs_no_device() {
     let bench = Bench::new("scratch_loop");
@@ -168,6 +181,12 @@ fn the_list_of_ids_needs_no_device() {
         .output()
         .expect("the bench starts");
     assert!(output.status.success(), "{}", stderr(&output));
+    // What is empty is not set.
+    for variable in ["POOLBENCH_ORDER_SEED", "POOLBENCH_API_SUMMARY"] {
+        let mut command = bench.command(&["--list"]);
+        let output = command.env(variable, "").output().expect("the bench starts");
+        assert!(output.status.success(), "{variable}: {}", stderr(&output));
+    }
     let ids: Vec<String> = stdout(&output)
         .lines()
         .filter_map(|line| line.strip_suffix(": benchmark").map(str::to_owned))

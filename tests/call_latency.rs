@@ -111,6 +111,44 @@ fn only_the_samples_of_one_length_are_kept() {
     workload.close().expect("the case closes");
 }
 
+/// Two samples of two calls each, after a warm-up that ended with as many.
+#[test]
+fn a_warm_up_as_long_as_a_sample_is_none() {
+    let guarded = common::device();
+    let case = CallLatency {
+        group: "test",
+        call: Call::AttributeSet,
+        size: Size::bytes(0),
+    };
+    let mut workload = measure::prepare(&case, &guarded.device).expect("any device has pools");
+    for loops in [1, 2, 2, 2] {
+        workload.run(loops).expect("the case runs");
+    }
+    workload.keep_samples(2);
+    let times = workload.check().expect("the threshold reads back").call_times;
+    assert_eq!(times.expect("calls were timed").calls, 4);
+    workload.close().expect("the case closes");
+}
+
+/// The default pool's marks are the process's: a case before this one had 40 MiB, in two units of 32 MiB.
+#[test]
+fn high_watermarks_are_those_of_the_case() {
+    let guarded = common::device();
+    let calls = [
+        Call::Alloc(Memory::Pool(Threshold::Max)),
+        Call::Free(Memory::Pool(Threshold::Zero)),
+        Call::Synchronize(Threshold::Max),
+    ];
+    for call in calls {
+        let [large, small] = [Size::mib(40), Size::mib(1)].map(|size| {
+            let seen = run(&guarded.device, call, size, 2).expect("the case runs").reserved;
+            let seen = seen.expect("there is a pool");
+            (seen.high_bytes, seen.used_high_bytes)
+        });
+        assert_eq!((large, small), ((64 << 20, 40 << 20), (32 << 20, 1 << 20)), "{call}");
+    }
+}
+
 /// The driver function that a call is.
 #[cfg(feature = "fault-injection")]
 fn function_of(call: Call) -> Function {

@@ -12,8 +12,10 @@ use poolbench::driver::host::Ledger;
 use poolbench::driver::{Code, DeviceChoice, Function};
 use poolbench::measure::{self, Case, Failure};
 use poolbench::strategy;
+use poolbench::trace::{self, Synthetic};
 use poolbench::workload::call_latency::Call;
-use poolbench::workload::{CallLatency, GraphReplay, ScratchLoop};
+use poolbench::workload::{CallLatency, GraphReplay, ScratchLoop, TraceReplay};
+use std::time::Duration;
 
 /// The host device, with these faults until the end of the test; `None` where another is present.
 struct Faulty {
@@ -64,6 +66,15 @@ fn graph_replay(strategy: &str) -> GraphReplay {
         size: Size::kib(4),
         release_threshold_bytes: u64::MAX,
         iterations: 10,
+    }
+}
+
+fn trace_replay(strategy: &str) -> TraceReplay {
+    TraceReplay {
+        group: "kinds",
+        strategy: strategy::named(strategy).expect("a strategy"),
+        synthetic: Synthetic::new(trace::Workload::ManyTiny, 1, 100),
+        release_threshold_bytes: u64::MAX,
     }
 }
 
@@ -179,6 +190,84 @@ fn a_context_that_cannot_be_given_back_is_told() {
         error.to_string(),
         "cuDevicePrimaryCtxRelease_v2 failed: CUDA_ERROR_INVALID_VALUE (1)"
     );
+}
+
+/// An owner that is dropped tells of a failure as one that is closed does, also where cust would not.
+#[test]
+fn what_a_destructor_cannot_give_back_is_told() {
+    let fault = |function: Function| format!("{}#1=late:1", function.name());
+    let told = |function| {
+        Some(cuda::Error::Call {
+            function,
+            code: Code(1),
+        })
+    };
+    {
+        let Some(_faulty) = Faulty::new(&[&fault(Function::cuModuleUnload)]) else {
+            return;
+        };
+        drop(cuda::Kernels::load().expect("the kernels load"));
+        assert_eq!(cuda::failed_release(), told(Function::cuModuleUnload));
+    }
+    let function = Function::cuDevicePrimaryCtxRelease_v2;
+    let Some(_faulty) = Faulty::new(&[&fault(function)]) else {
+        return;
+    };
+    drop(Device::open(DeviceChoice::Host, None).expect("the host device"));
+    assert_eq!(cuda::failed_release(), told(function));
+}
+
+/// The setting of the threshold takes effect but does not read back, which is a skip, and putting it back fails:
+/// the next case would find it.
+#[test]
+fn a_threshold_that_cannot_be_put_back_is_told() {
+    // The third attribute that is set is the threshold, after the high watermarks.
+    let Some(faulty) = Faulty::new(&["cuMemPoolGetAttribute#2=error:801", "cuMemPoolSetAttribute#4=error:1"]) else {
+        return;
+    };
+    let reason = run(&scratch_loop("stream_ordered"), faulty.device()).expect_err("it does not read back");
+    assert!(reason.is_skip(), "{reason}");
+    let unreleased = cuda::failed_release().map(Failure::from);
+    assert_eq!(
+        unreleased,
+        Some(call(Function::cuMemPoolSetAttribute, 1)),
+        "the suite asks for this"
+    );
+    fault::inject(Vec::new());
+    let pool = MemoryPool::default_of(faulty.device()).expect("a default pool");
+    assert_eq!(pool.release_threshold_bytes(), Ok(u64::MAX), "it was left");
+    pool.set_release_threshold_bytes(0).expect("any value can be set");
+}
+
+/// The first replay of a trace meets an empty pool, as the first iteration of other loops does; what decides
+/// whether a case is too slow is the second.
+#[test]
+fn the_trial_of_a_trace_times_no_first_replay() {
+    let Some(faulty) = Faulty::new(&["cuMemAllocAsync#1=delay:3000000us"]) else {
+        return;
+    };
+    let case = trace_replay("stream_ordered");
+    let mut workload = case.prepare(faulty.device()).expect("it fits any device");
+    let per_event = workload.trial().expect("it runs");
+    let events = u32::try_from(case.iterations_per_loop()).expect("few events");
+    assert!(per_event * events < Duration::from_secs(3), "{per_event:?} an event");
+    workload.close().expect("the case closes");
+}
+
+/// In the set-up that is a skip, which says how many it were.
+#[test]
+fn a_trace_that_finds_no_memory_says_how_often() {
+    let Some(faulty) = Faulty::new(&["cuMemAllocAsync#5=error:2", "cuMemAllocAsync#6=error:2"]) else {
+        return;
+    };
+    let failure = run(&trace_replay("stream_ordered"), faulty.device()).expect_err("memory is missing");
+    assert_eq!(failure, Failure::MissedAllocations { missed: 2 });
+    assert!(failure.is_skip());
+    assert_eq!(
+        failure.to_string(),
+        "2 allocations of the trace found no memory, so the loop would do less than under the other strategies"
+    );
+    assert_eq!(cuda::failed_release(), None);
 }
 
 #[test]

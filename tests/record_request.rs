@@ -28,17 +28,16 @@ fn request(folder: &Path) -> RecordRequest {
 }
 
 fn run(folder: &Path, request: &str) -> Output {
+    run_bench("scratch_loop", ["0.005", "0.01"], folder, request)
+}
+
+/// Runs a bench executable with Criterion's times of warm-up and measurement, in seconds.
+fn run_bench(name: &str, [warm_up_s, measurement_s]: [&str; 2], folder: &Path, request: &str) -> Output {
     let path: PathBuf = folder.join("request.json");
     fs::write(&path, request).expect("a folder that can be written");
-    Command::new(common::bench_executable("scratch_loop"))
-        .args([
-            "--bench",
-            "--noplot",
-            "--warm-up-time",
-            "0.005",
-            "--measurement-time",
-            "0.01",
-        ])
+    Command::new(common::bench_executable(name))
+        .args(["--bench", "--noplot"])
+        .args(["--warm-up-time", warm_up_s, "--measurement-time", measurement_s])
         .args(["--sample-size", "10", "--nresamples", "1000"])
         .env(RecordRequest::VARIABLE, &path)
         .env("POOLBENCH_DEVICE", "host")
@@ -70,6 +69,27 @@ fn the_cases_asked_for_are_recorded_with_their_probes() {
         assert!(record.observations.contains_key(id), "{id}");
         assert!(record.device_time_ns[id] > 0.0, "{id} runs kernels");
     }
+}
+
+/// A microsecond of warm-up is over after one call, and of measurement leaves one call to each of ten samples:
+/// the warm-up is as long as a sample, and no sample.
+#[test]
+fn call_times_are_those_of_all_samples_and_of_no_warm_up() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let id = String::from("call_latency/attribute_set/0B");
+    let request = RecordRequest {
+        only: Some([id.clone()].into()),
+        samples_per_turn: Default::default(),
+        warm_up_time_s: 1e-6,
+        ..request(folder.path())
+    };
+    let output = run_bench("call_latency", ["0.000001", "0.000001"], folder.path(), &json(&request));
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let record: ProcessRecord =
+        serde_json::from_slice(&fs::read(&request.output).expect("a record")).expect("its format");
+    assert_eq!(record.samples[&id].iters, [1.0; 10]);
+    let times = record.observations[&id].call_times.expect("calls were timed");
+    assert_eq!(times.calls, 10);
 }
 
 #[test]

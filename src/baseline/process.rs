@@ -41,7 +41,8 @@ pub struct RecordRequest {
     /// Whether to measure the host's speed beside each sample.
     #[serde(default)]
     pub probes: bool,
-    /// The processor to pin the submitting thread to.
+    /// The processor to pin the submitting thread to, and with it those that are started after the device was
+    /// opened; the host device's streams run where they can.
     #[serde(default)]
     pub processor: Option<usize>,
 }

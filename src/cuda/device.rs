@@ -1,6 +1,6 @@
 //! The device that is measured, and its context.
 
-use super::error::{Error, Result, check, through_cust};
+use super::error::{Error, Result, check, report_failed_drop, through_cust};
 use crate::driver::{self, Backend, BindError, DeviceChoice, Function, api};
 use std::fmt;
 use std::path::Path;
@@ -65,9 +65,41 @@ pub struct Device {
 struct Inner {
     backend: Backend,
     device: cust::device::Device,
-    context: cust::context::Context,
+    context: RetainedContext,
     name: String,
     cuda_version: i32,
+}
+
+/// The device's primary context, `None` once it was given back.
+struct RetainedContext(Option<cust::context::Context>);
+
+impl RetainedContext {
+    fn release(&mut self) -> Result<()> {
+        let Some(context) = self.0.take() else {
+            return Ok(());
+        };
+        through_cust(Function::cuDevicePrimaryCtxRelease_v2, || {
+            cust::context::Context::drop(context).map_err(|(error, context)| {
+                // A second attempt from its destructor would only fail again.
+                std::mem::forget(context);
+                error
+            })
+        })
+    }
+
+    fn make_current(&self) -> Result<()> {
+        through_cust(Function::cuCtxSetCurrent, || match &self.0 {
+            Some(context) => cust::context::CurrentContext::set_current(context),
+            // Nobody has a device whose context was given back.
+            None => Err(cust::error::CudaError::ContextIsDestroyed),
+        })
+    }
+}
+
+impl Drop for RetainedContext {
+    fn drop(&mut self) {
+        report_failed_drop("device's context", self.release());
+    }
 }
 
 impl Device {
@@ -105,6 +137,7 @@ impl Device {
         let context = through_cust(Function::cuDevicePrimaryCtxRetain, || {
             cust::context::Context::new(device)
         })?;
+        let context = RetainedContext(Some(context));
         let mut cuda_version = 0;
         // SAFETY: `cuda_version` is a valid place for an int.
         check(Function::cuDriverGetVersion, unsafe {
@@ -127,16 +160,7 @@ impl Device {
     ///
     /// The driver's refusal.
     pub fn close(self) -> Result<()> {
-        let Some(inner) = Arc::into_inner(self.inner) else {
-            return Ok(());
-        };
-        through_cust(Function::cuDevicePrimaryCtxRelease_v2, || {
-            cust::context::Context::drop(inner.context).map_err(|(error, context)| {
-                // A second attempt from its destructor would only fail again.
-                std::mem::forget(context);
-                error
-            })
-        })
+        Arc::into_inner(self.inner).map_or(Ok(()), |mut last| last.context.release())
     }
 
     /// Makes the device current on the calling thread; needed once on every other thread.
@@ -145,9 +169,7 @@ impl Device {
     ///
     /// The driver's refusal.
     pub fn make_current(&self) -> Result<()> {
-        through_cust(Function::cuCtxSetCurrent, || {
-            cust::context::CurrentContext::set_current(&self.inner.context)
-        })
+        self.inner.context.make_current()
     }
 
     /// The device's name as the driver gives it; `host` for the host device.

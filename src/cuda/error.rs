@@ -198,13 +198,15 @@ pub(crate) fn note_unreleased(error: Error) {
     failures().first_release.get_or_insert(error);
 }
 
-/// Reports what a destructor could not return. Owners have `close`, which returns it. After another
-/// failure, which is on its way to be reported, a destructor's mostly repeats it and is not.
+/// Reports what a destructor could not return, and notes that something was not given back, whichever call it
+/// was that failed. Owners have `close`, which returns it. After another failure, which is on its way to be
+/// reported, a destructor's mostly repeats it and is not.
 pub(crate) fn report_failed_drop(what: &str, result: Result<()>) {
-    if let Err(error) = result
-        && failures().calls <= 1
-    {
-        eprintln!("poolbench: releasing a {what}: {error}");
+    if let Err(error) = result {
+        if failures().calls <= 1 {
+            eprintln!("poolbench: releasing a {what}: {error}");
+        }
+        note_unreleased(error);
     }
 }
 

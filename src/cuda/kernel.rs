@@ -1,6 +1,6 @@
 //! The kernels of the scratch loop.
 
-use super::error::{Result, check, through_cust};
+use super::error::{Result, check, report_failed_drop, through_cust};
 use super::{DevicePtr, Stream};
 use crate::driver::{Function, api};
 use cust::module::Module;
@@ -29,14 +29,31 @@ pub struct Kernels {
 /// A module, and the context that it was loaded into where it is shared.
 #[derive(Debug)]
 struct LoadedModule {
+    /// `None` once it is unloaded.
     module: Option<Module>,
     context: Option<usize>,
 }
 
-// SAFETY: a module's handle belongs to a context, not to a thread, and is only used to unload it, once.
-unsafe impl Send for LoadedModule {}
-// SAFETY: as above; nothing changes it while it is shared.
-unsafe impl Sync for LoadedModule {}
+impl LoadedModule {
+    fn unload(&mut self) -> Result<()> {
+        let Some(module) = self.module.take() else {
+            return Ok(());
+        };
+        through_cust(Function::cuModuleUnload, || {
+            Module::drop(module).map_err(|(error, module)| {
+                // A second attempt from its destructor would only fail again.
+                std::mem::forget(module);
+                error
+            })
+        })
+    }
+}
+
+impl Drop for LoadedModule {
+    fn drop(&mut self) {
+        report_failed_drop("kernel module", self.unload());
+    }
+}
 
 /// The module that [`Kernels::shared`] gives out as long as somebody has it.
 static SHARED: Mutex<Weak<LoadedModule>> = Mutex::new(Weak::new());
@@ -93,9 +110,15 @@ impl Kernels {
 
     /// `scratch[i] = scale * input[i]` for `length` elements, in stream order.
     ///
+    /// Both ranges are to be allocated until the kernel has run, and aligned to 16 bytes. Nobody checks that
+    /// here: where it is not so, the device reports it in a later call
+    /// ([`ILLEGAL_ADDRESS`](crate::driver::Code::ILLEGAL_ADDRESS) or
+    /// [`MISALIGNED_ADDRESS`](crate::driver::Code::MISALIGNED_ADDRESS)), or the kernel works on what else the device
+    /// has there.
+    ///
     /// # Errors
     ///
-    /// The driver's refusal of the launch. Both ranges must be allocated, and aligned to 16 bytes.
+    /// The driver's refusal of the launch.
     #[inline]
     pub fn fill(&self, stream: &Stream, scratch: DevicePtr, input: DevicePtr, length: usize, scale: f32) -> Result<()> {
         let (mut scratch, mut input, mut length, mut scale) = (scratch.raw(), input.raw(), length as u64, scale);
@@ -109,11 +132,12 @@ impl Kernels {
         launch(self.fill, stream, threads, &mut arguments)
     }
 
-    /// `output[i] += scratch[i]` for `length` elements, in stream order.
+    /// `output[i] += scratch[i]` for `length` elements, in stream order. What is said of the ranges of
+    /// [`fill`](Kernels::fill) is said of these.
     ///
     /// # Errors
     ///
-    /// The driver's refusal of the launch. Both ranges must be allocated, and aligned to 16 bytes.
+    /// The driver's refusal of the launch.
     #[inline]
     pub fn accumulate(&self, stream: &Stream, output: DevicePtr, scratch: DevicePtr, length: usize) -> Result<()> {
         let (mut output, mut scratch, mut length) = (output.raw(), scratch.raw(), length as u64);
@@ -141,17 +165,7 @@ impl Kernels {
     ///
     /// The driver's refusal.
     pub fn close(self) -> Result<()> {
-        let Some(mut last) = Arc::into_inner(self.module) else {
-            return Ok(());
-        };
-        let module = last.module.take().expect("taken only here");
-        through_cust(Function::cuModuleUnload, || {
-            Module::drop(module).map_err(|(error, module)| {
-                // A second attempt from its destructor would only fail again.
-                std::mem::forget(module);
-                error
-            })
-        })
+        Arc::into_inner(self.module).map_or(Ok(()), |mut last| last.unload())
     }
 }
 
@@ -171,13 +185,21 @@ fn threads_for(length: u64) -> u64 {
     (length / 4 + length % 4).max(1)
 }
 
+/// Launches a kernel of `kernels/scratch.cu`, whose arguments these are.
 #[inline]
 fn launch(function: CUfunction, stream: &Stream, threads: u64, arguments: &mut [*mut c_void]) -> Result<()> {
     let blocks = threads.div_ceil(BLOCK_THREADS);
     // Beyond the grid's limit of 2^31 - 1 blocks the driver refuses, which is what is wanted.
     let blocks = u32::try_from(blocks).unwrap_or(u32::MAX);
-    // SAFETY: `arguments` points to one live value for each of the kernel's parameters, in their order
-    // and of their sizes, and the driver copies them before it returns.
+    // SAFETY: the function is one of a module that is loaded, since the caller is its owner. `arguments` points
+    // to one live value for each of the kernel's parameters, in their order and of their sizes, and the driver
+    // copies them before it returns. What the kernel then reads and writes is the device's memory: an address is
+    // a `DevicePtr`, which only the driver's allocations hand out, and to whose memory no Rust reference leads,
+    // since the host gets at it by copies through the driver alone. So a range that was freed meanwhile, or that
+    // another stream uses, spoils numbers, which every workload checks, or is an error of the device's, but nothing
+    // of Rust's. Taken on trust is that offsets and lengths stay inside their allocations: beyond them a device
+    // that reaches the host's memory as well (HMM, ATS) could come to what is Rust's. They are the workloads' own,
+    // made of the sizes that they allocate, and the sanitizer checks them (CONTRIBUTING, "Check on a GPU").
     let code = unsafe {
         api::cuLaunchKernel(
             function,
@@ -196,18 +218,57 @@ fn launch(function: CUfunction, stream: &Stream, threads: u64, arguments: &mut [
     check(Function::cuLaunchKernel, code)
 }
 
-/// PTX ISA versions, the CUDA release that brought each, and the oldest driver that takes it.
-/// Source: PTX ISA release history; CUDA toolkit release notes.
-const PTX_RELEASES: &[((u32, u32), &str, u32)] = &[
-    ((6, 3), "10.0", 410),
-    ((7, 0), "11.0", 450),
-    ((7, 8), "11.8", 520),
-    ((8, 0), "12.0", 525),
-    ((8, 4), "12.4", 550),
-    ((8, 5), "12.5", 555),
-    ((8, 7), "12.8", 570),
-    ((9, 0), "13.0", 580),
+/// What brought a version of PTX.
+struct PtxRelease {
+    /// As PTX says it in its `.version`.
+    version: &'static str,
+    /// The CUDA release.
+    cuda: &'static str,
+    /// The driver branch: older ones do not take it.
+    driver: u32,
+}
+
+const fn release(version: &'static str, cuda: &'static str, driver: u32) -> PtxRelease {
+    PtxRelease { version, cuda, driver }
+}
+
+/// Every version that nvcc gave PTX for the targets of this suite. Source: PTX ISA, release history; for 6.3 and
+/// 7.0, whose branches there were never released, the driver of the CUDA toolkit's release notes.
+const PTX_RELEASES: [PtxRelease; 25] = [
+    release("6.3", "10.0", 410),
+    release("6.4", "10.1", 418),
+    release("6.5", "10.2", 440),
+    release("7.0", "11.0", 450),
+    release("7.1", "11.1", 455),
+    release("7.2", "11.2", 460),
+    release("7.3", "11.3", 465),
+    release("7.4", "11.4", 470),
+    release("7.5", "11.5", 495),
+    release("7.6", "11.6", 510),
+    release("7.7", "11.7", 515),
+    release("7.8", "11.8", 520),
+    release("8.0", "12.0", 525),
+    release("8.1", "12.1", 530),
+    release("8.2", "12.2", 535),
+    release("8.3", "12.3", 545),
+    release("8.4", "12.4", 550),
+    release("8.5", "12.5", 555),
+    release("8.6", "12.7", 565),
+    release("8.7", "12.8", 570),
+    release("8.8", "12.9", 575),
+    release("9.0", "13.0", 580),
+    release("9.1", "13.1", 590),
+    release("9.2", "13.2", 595),
+    release("9.3", "13.3", 610),
 ];
+
+/// What PTX of a version needs, in words that follow it; nothing where nobody knows.
+fn needed_for(version: &str) -> String {
+    let known = PTX_RELEASES.iter().find(|release| release.version == version);
+    known.map_or_else(String::new, |PtxRelease { cuda, driver, .. }| {
+        format!(", which needs driver {driver} or newer (CUDA {cuda})")
+    })
+}
 
 /// What a driver that is older than the PTX is told: which driver is needed, and how to do without.
 pub(super) fn newer_driver_needed() -> String {
@@ -216,16 +277,10 @@ pub(super) fn newer_driver_needed() -> String {
         .find_map(|line| line.strip_prefix(".version "))
         .unwrap_or("?")
         .trim();
-    let parsed = version
-        .split_once('.')
-        .and_then(|(major, minor)| Some((major.parse().ok()?, minor.parse().ok()?)));
-    let needed = parsed.and_then(|parsed: (u32, u32)| PTX_RELEASES.iter().find(|(release, ..)| *release >= parsed));
-    let needed = needed.map_or_else(String::new, |(_, cuda, driver)| {
-        format!(", which needs driver {driver} or newer (CUDA {cuda})")
-    });
     format!(
-        "; the kernels are PTX {version} ({PTX_ORIGIN}){needed}: upgrade the driver, build with the nvcc of this driver's \
-         CUDA release (NVCC=/path/to/nvcc cargo bench), or build with the committed PTX, which old drivers take (NVCC=none cargo bench)"
+        "; the kernels are PTX {version} ({PTX_ORIGIN}){}: upgrade the driver, build with the nvcc of this driver's \
+         CUDA release (NVCC=/path/to/nvcc cargo bench), or build with the committed PTX, which old drivers take (NVCC=none cargo bench)",
+        needed_for(version)
     )
 }
 
@@ -238,6 +293,26 @@ mod tests {
     fn threads_cover_every_length() {
         // Twelve elements: three groups. Fifteen: three groups and three left over.
         assert_eq!([0, 1, 3, 4, 12, 15].map(threads_for), [1, 1, 3, 1, 3, 6]);
+    }
+
+    /// Numbers of NVIDIA's release history; a version that is not there names no driver.
+    #[test]
+    fn the_driver_that_ptx_needs_is_that_of_its_own_release() {
+        for (version, needed) in [
+            ("8.3", ", which needs driver 545 or newer (CUDA 12.3)"),
+            ("8.6", ", which needs driver 565 or newer (CUDA 12.7)"),
+            ("8.8", ", which needs driver 575 or newer (CUDA 12.9)"),
+            ("9.0", ", which needs driver 580 or newer (CUDA 13.0)"),
+            ("8.9", ""),
+            ("99.0", ""),
+            ("?", ""),
+        ] {
+            assert_eq!(needed_for(version), needed, "{version}");
+        }
+        let committed = include_str!("../../kernels/ptx/scratch.ptx").lines();
+        let version = committed.filter_map(|line| line.strip_prefix(".version ")).next();
+        let version = version.expect("PTX says its version").trim();
+        assert_ne!(needed_for(version), "", "{version}, as committed");
     }
 
     #[test]

@@ -8,8 +8,8 @@
 //! - `cuMemFree_v2#3=late:700`: the third call does its work and returns 700 all the same, as a call does
 //!   that reports an earlier failure;
 //! - `cuLaunchKernel#3=lost:700`: from the third call on, every call of every function returns 700;
-//! - `cuMemAllocAsync=delay:500ns`: every call takes 500 ns longer;
-//! - `cuLaunchKernel=slower:5%`: every call takes 5 % longer.
+//! - `cuMemAllocAsync=delay:500ns`: every call takes 500 ns longer, at most an hour;
+//! - `cuLaunchKernel=slower:5%`: every call takes 5 % longer, at most a million.
 
 use super::{Code, Function, hooks};
 use std::collections::BTreeMap;
@@ -49,7 +49,7 @@ pub struct Fault {
 /// A plan that cannot be read.
 #[derive(Debug, Error, PartialEq, Eq)]
 #[error(
-    "POOLBENCH_FAULT: {part:?} is no fault; write FUNCTION[#N]=error:CODE (or late:CODE, lost:CODE), FUNCTION[#N]=delay:TIME (ns or us) or FUNCTION[#N]=slower:PERCENT%"
+    "POOLBENCH_FAULT: {part:?} is no fault; write FUNCTION[#N]=error:CODE (or late:CODE, lost:CODE), FUNCTION[#N]=delay:TIME (ns or us, at most an hour) or FUNCTION[#N]=slower:PERCENT% (at most a million)"
 )]
 pub struct InvalidFault {
     part: String,
@@ -72,6 +72,11 @@ impl Plan {
         }
     }
 }
+
+/// The longest delay: what is added to a call's own time must stay a time.
+const DELAY_MAX: Duration = Duration::from_secs(3600);
+/// The largest share that a call may take longer by, for the same reason.
+const SLOWER_PERCENT_MAX: f64 = 1e6;
 
 static PLAN: Mutex<Plan> = Mutex::new(Plan::of(Vec::new()));
 
@@ -199,7 +204,7 @@ fn read(part: &str) -> Option<Fault> {
                 .strip_suffix('%')?
                 .parse::<f64>()
                 .ok()
-                .filter(|percent| *percent >= 0.0 && percent.is_finite())?
+                .filter(|percent| (0.0..=SLOWER_PERCENT_MAX).contains(percent))?
                 / 100.0,
         ),
         _ => return None,
@@ -212,11 +217,10 @@ fn read_time(value: &str) -> Option<Duration> {
         Some(number) => (number, 1.0),
         None => (value.strip_suffix("us")?, 1e3),
     };
-    let number = number
-        .parse::<f64>()
+    let seconds = number.parse::<f64>().ok()? * unit_ns * 1e-9;
+    Duration::try_from_secs_f64(seconds)
         .ok()
-        .filter(|number| number.is_finite() && *number >= 0.0)?;
-    Some(Duration::from_secs_f64(number * unit_ns * 1e-9))
+        .filter(|delay| *delay <= DELAY_MAX)
 }
 
 #[cfg(test)]
@@ -263,6 +267,13 @@ mod tests {
             "cuInit=delay:5",
             "cuInit=slower:-1%",
             "cuInit=slower:NaN%",
+            "cuInit=slower:inf%",
+            "cuInit=slower:1000001%",
+            "cuInit=slower:1e300%",
+            "cuInit=delay:-1ns",
+            "cuInit=delay:NaNus",
+            "cuInit=delay:3600000001us",
+            "cuInit=delay:1e300ns",
         ] {
             assert!(fault(wrong).is_err(), "{wrong:?}");
         }

@@ -234,8 +234,15 @@ fn hint(code: Code) -> &'static str {
 fn loaded_version() -> Option<String> {
     let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
     maps.lines()
-        .filter_map(|line| line.split_whitespace().nth(5))
+        .filter_map(mapped_file)
         .find_map(|path| version_in_file_name(Path::new(path)))
+}
+
+/// The file of a line of `/proc/self/maps`; its path is absolute, may hold spaces, and is the line's last part.
+fn mapped_file(line: &str) -> Option<&str> {
+    let path = &line[line.find('/')?..];
+    // What an upgrade has replaced on disk is still what runs here.
+    Some(path.strip_suffix(" (deleted)").unwrap_or(path))
 }
 
 fn version_in_file_name(path: &Path) -> Option<String> {
@@ -263,6 +270,23 @@ mod tests {
         assert_eq!(version("/usr/lib/libcuda.so.580.159.04").as_deref(), Some("580.159.04"));
         assert_eq!(version("/usr/lib/libcuda.so.1"), None);
         assert_eq!(version("/usr/lib/libcudart.so.13.0"), None);
+    }
+
+    #[test]
+    fn version_is_found_in_a_folder_with_spaces_and_of_a_file_that_is_gone() {
+        let version = |line: &str| mapped_file(line).and_then(|path| version_in_file_name(Path::new(path)));
+        let mapped = |file: &str| format!("7f5e9c000000-7f5e9c021000 r-xp 00000000 08:01 1048602    {file}");
+        let found = Some(String::from("580.159.04"));
+        for file in [
+            "/opt/cuda compat 13/libcuda.so.580.159.04",
+            "/usr/lib/libcuda.so.580.159.04 (deleted)",
+            "/usr/lib/libcuda.so.580.159.04",
+        ] {
+            assert_eq!(version(&mapped(file)), found, "{file}");
+        }
+        for file in ["", "[heap]", "/usr/lib/libcuda.so.1", "/usr/lib/libc.so.6"] {
+            assert_eq!(version(&mapped(file)), None, "{file}");
+        }
     }
 
     #[test]

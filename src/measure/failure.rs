@@ -20,6 +20,15 @@ pub enum Failure {
         /// What there is.
         free_bytes: usize,
     },
+    /// The strategy had no memory for some blocks of a trace.
+    #[error(
+        "{} of the trace found no memory, so the loop would do less than under the other strategies",
+        counted(missed, "allocation")
+    )]
+    MissedAllocations {
+        /// How many allocations in one replay.
+        missed: u64,
+    },
     /// One loop takes so long that the case cannot be measured in its time.
     #[error(
         "one loop of {} would take {loop_time:.1?}, more than the {limit:.1?} that a loop may take",
@@ -143,6 +152,7 @@ impl Failure {
         match self {
             Failure::Call(error) => error.is_skip(),
             Failure::TooLarge { .. }
+            | Failure::MissedAllocations { .. }
             | Failure::TooSlow { .. }
             | Failure::TooSlowOnHost { .. }
             | Failure::NotCapturable(_) => true,

@@ -2,14 +2,14 @@
 //! anything is measured.
 
 use super::destination::{check_names, check_writable, existing_for};
-use super::differences::{difference_lines, same_machine};
+use super::differences::{difference_lines, same_machine, settings_differences};
 use super::error::RecordingError;
 use super::executables::{Executable, ExecutableIdentity};
 use super::interrupt::Interrupt;
 use super::lock::Lock;
 use super::look::look;
 use super::options::{Intent, LAUNCHES, Options};
-use super::plan::{Destination, FORMAT, Plan, Treatment, baseline_name, boot_id, now, session};
+use super::plan::{Destination, FORMAT, Plan, Side, Treatment, baseline_name, boot_id, now, session};
 use super::process::Starter;
 use super::progress::{Progress, spoken};
 use super::state::{State, recordings_folder};
@@ -31,50 +31,46 @@ pub(super) struct Begun {
     pub(super) executables: Vec<Executable>,
     pub(super) session: String,
     pub(super) lock: Lock,
-    pub(super) scratch: TempDir,
+}
+
+/// A folder for what the processes of a recording leave, removed with it.
+pub(super) fn scratch_folder() -> Result<TempDir, RecordingError> {
+    let scratch = tempfile::Builder::new().prefix("poolbench-").tempdir();
+    scratch.map_err(|error| RecordingError::file(&std::env::temp_dir(), error))
 }
 
 /// Begins a recording, or goes on with one.
 pub(super) fn begin(
     options: &Options,
     interrupt: &Interrupt,
-    progress: &mut Progress,
+    scratch: &Path,
+    progress: &Progress,
 ) -> Result<Begun, RecordingError> {
-    let scratch = tempfile::Builder::new().prefix("poolbench-").tempdir();
-    let scratch = scratch.map_err(|error| RecordingError::file(&std::env::temp_dir(), error))?;
-    let setting = Setting {
+    let beginning = Beginning {
         options,
         interrupt,
-        scratch: scratch.path(),
+        scratch,
         recordings: recordings_folder(),
     };
-    let (state, executables, session, lock) = if options.intent == Intent::Resume {
-        setting.resume(progress)?
+    if options.intent == Intent::Resume {
+        beginning.resume(progress)
     } else {
-        setting.begin(progress)?
-    };
-    Ok(Begun {
-        state,
-        executables,
-        session,
-        lock,
-        scratch,
-    })
+        beginning.begin(progress)
+    }
 }
 
-type Parts = (State, Vec<Executable>, String, Lock);
-
-struct Setting<'a> {
+/// What a recording begins with, before there is a state of it.
+struct Beginning<'a> {
     options: &'a Options,
     interrupt: &'a Interrupt,
     scratch: &'a Path,
+    /// Where recordings are kept while they are not finished.
     recordings: PathBuf,
 }
 
-impl Setting<'_> {
-    fn begin(&self, progress: &Progress) -> Result<Parts, RecordingError> {
+impl Beginning<'_> {
+    fn begin(&self, progress: &Progress) -> Result<Begun, RecordingError> {
         let destination = Destination::of(self.options.intent);
-        let baselines = Path::new(FOLDER);
         // With a name, what is refused for it is refused before minutes of building.
         let mut lock = None;
         if let Some(name) = &self.options.name {
@@ -96,17 +92,7 @@ impl Setting<'_> {
             None => self.take_name(&name, destination)?,
         };
         if destination == Destination::Append {
-            for side in &mut sides {
-                let name = baseline_name(&name, side.treatment.label.as_deref())?;
-                let existing = existing_for(baselines, &name, &side.environment, self.options)?;
-                settings = Settings {
-                    label: None,
-                    injected_fault: None,
-                    repeated: 0,
-                    ..existing.manifest.settings
-                };
-                side.only = Some(existing.manifest.benchmarks.into_iter().collect());
-            }
+            settings = self.go_on_with_baselines(&name, &mut sides)?;
         }
         let (boot_id, started) = (boot_id(), now());
         let session = session(&boot_id, &started);
@@ -124,10 +110,45 @@ impl Setting<'_> {
         };
         announce(progress, &plan, &device_lines);
         let state = State::begin(&self.recordings.join(&plan.name), plan)?;
-        Ok((state, executables, session, lock))
+        Ok(Begun {
+            state,
+            executables,
+            session,
+            lock,
+        })
     }
 
-    fn resume(&self, progress: &Progress) -> Result<Parts, RecordingError> {
+    /// Has each side measure what its baseline holds, and returns the settings, which are those of every session
+    /// of the baselines.
+    fn go_on_with_baselines(&self, name: &str, sides: &mut [Side]) -> Result<Settings, RecordingError> {
+        let mut recorded = Vec::new();
+        for side in sides {
+            let name = baseline_name(name, side.treatment.label.as_deref())?;
+            let existing = existing_for(Path::new(FOLDER), &name, &side.environment, self.options)?;
+            recorded.push(Settings {
+                label: None,
+                injected_fault: None,
+                repeated: 0,
+                ..existing.manifest.settings
+            });
+            side.only = Some(existing.manifest.benchmarks.into_iter().collect());
+        }
+        if let [first, second] = recorded.as_slice() {
+            let differences = settings_differences(first, second);
+            if !differences.is_empty() {
+                return Err(RecordingError::Differs {
+                    what: format!(
+                        "{name}: the baselines of the two sides were recorded in different ways, and no session can \
+                         go on with both; record both anew with --replace or another --name"
+                    ),
+                    differences: difference_lines(&differences, "on the first side", "on the second"),
+                });
+            }
+        }
+        Ok(recorded.into_iter().next().unwrap_or_else(|| self.options.settings()))
+    }
+
+    fn resume(&self, progress: &Progress) -> Result<Begun, RecordingError> {
         let name = match &self.options.name {
             Some(name) => name.parse::<BaselineName>()?.to_string(),
             None => self.only_unfinished()?,
@@ -162,7 +183,12 @@ impl Setting<'_> {
             state.forget_unpaired()?;
             progress.line(&format!("{why}: what follows is another session"));
         }
-        Ok((state, executables, session, lock))
+        Ok(Begun {
+            state,
+            executables,
+            session,
+            lock,
+        })
     }
 
     fn refuse_differences(&self, name: &str, differences: Vec<String>) -> Result<(), RecordingError> {

@@ -93,18 +93,18 @@ pub(super) fn run(
         failed(error)
     })?;
     drop(sender);
-    let (status, hung) = match wait(&events, open, &heard, silence_max) {
-        // It has nothing left but to end, which a driver may still keep it from.
-        Waited::Closed => match silence_max {
-            Some(max) => (status_within(&mut child, max).map_err(failed)?, Some(max)),
-            None => (Some(child.wait().map_err(failed)?), None),
-        },
-        Waited::Interrupted => {
+    let waited = match wait(&events, open, &heard, silence_max) {
+        Ok(()) => wait_for_end(&mut child, &events, silence_max).map_err(failed)?,
+        Err(stopped) => Err(stopped),
+    };
+    let (status, hung) = match waited {
+        Ok(status) => (Some(status), None),
+        Err(Stopped::Interrupted) => {
             let _ = killed(&mut child);
             return Err(RecordingError::Interrupted);
         }
         // What it started may hold its outputs open after its end.
-        Waited::Hung(silence) => (child.try_wait().map_err(failed)?, Some(silence)),
+        Err(Stopped::Hung(silence)) => (child.try_wait().map_err(failed)?, Some(silence)),
     };
     let hung = hung.filter(|_| status.is_none());
     let status = match status {
@@ -129,33 +129,60 @@ pub(super) fn run(
     })
 }
 
-/// Why the waiting for a child's outputs ended.
-enum Waited {
-    Closed,
+/// Why a child is waited for no longer.
+enum Stopped {
     Interrupted,
     Hung(Duration),
 }
 
-fn wait(events: &Receiver<Event>, mut open: usize, heard: &Mutex<Heard>, silence_max: Option<Duration>) -> Waited {
+/// Waits until all of a child's outputs are closed.
+fn wait(
+    events: &Receiver<Event>,
+    mut open: usize,
+    heard: &Mutex<Heard>,
+    silence_max: Option<Duration>,
+) -> Result<(), Stopped> {
     while open > 0 {
         let event = match silence_max {
             None => events.recv().map_err(|_| RecvTimeoutError::Disconnected),
             Some(max) => {
                 let silence = lock(heard).last.elapsed();
                 if silence >= max {
-                    return Waited::Hung(silence);
+                    return Err(Stopped::Hung(silence));
                 }
                 events.recv_timeout(max - silence)
             }
         };
         match event {
             Ok(Event::Closed) => open -= 1,
-            Ok(Event::Interrupted) | Err(RecvTimeoutError::Disconnected) => return Waited::Interrupted,
+            Ok(Event::Interrupted) | Err(RecvTimeoutError::Disconnected) => return Err(Stopped::Interrupted),
             // It may have printed something meanwhile.
             Err(RecvTimeoutError::Timeout) => {}
         }
     }
-    Waited::Closed
+    Ok(())
+}
+
+/// Waits for the end of a child whose outputs are closed: it has nothing left to do, but a driver may still keep
+/// it.
+fn wait_for_end(
+    child: &mut Child,
+    events: &Receiver<Event>,
+    max: Option<Duration>,
+) -> io::Result<Result<ExitStatus, Stopped>> {
+    let began = Instant::now();
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(Ok(status));
+        }
+        if let Some(max) = max.filter(|max| began.elapsed() > *max) {
+            return Ok(Err(Stopped::Hung(max)));
+        }
+        match events.recv_timeout(LOOK_INTERVAL) {
+            Ok(Event::Interrupted) | Err(RecvTimeoutError::Disconnected) => return Ok(Err(Stopped::Interrupted)),
+            Ok(Event::Closed) | Err(RecvTimeoutError::Timeout) => {}
+        }
+    }
 }
 
 /// Kills a child and waits a moment for its end; `None` where that does not come.
@@ -164,7 +191,7 @@ fn killed(child: &mut Child) -> io::Result<Option<ExitStatus>> {
     status_within(child, KILLED_WAIT_MAX)
 }
 
-/// Waits for the end of a child that has nothing left to do; `None` where that does not come in time.
+/// Waits for the end of a child that was killed; `None` where that does not come in time.
 fn status_within(child: &mut Child, max: Duration) -> io::Result<Option<ExitStatus>> {
     let began = Instant::now();
     loop {
@@ -247,24 +274,29 @@ mod tests {
         );
     }
 
+    /// Also one that has closed its outputs, as a process has that a driver keeps from ending.
     #[test]
     fn an_interrupt_kills_what_runs_and_keeps_the_next_from_starting() {
-        let interrupt = Interrupt::default();
-        let raised = interrupt.clone();
-        let raiser = thread::spawn(move || {
-            thread::sleep(Duration::from_millis(100));
-            raised.raise();
-        });
-        let began = Instant::now();
-        let stopped = run(&mut shell("exec sleep 600"), &interrupt, None);
-        assert!(matches!(stopped, Err(RecordingError::Interrupted)), "{stopped:?}");
-        assert!(
-            began.elapsed() < Duration::from_secs(300),
-            "it was killed, not waited for"
-        );
-        raiser.join().expect("it ends");
-        let next = run(&mut shell("touch /nonexistent/x"), &interrupt, None);
-        assert!(matches!(next, Err(RecordingError::Interrupted)), "{next:?}");
+        for script in ["exec sleep 600", "exec sleep 600 >&- 2>&-"] {
+            for silence_max in [None, Some(Duration::from_secs(600))] {
+                let interrupt = Interrupt::default();
+                let raised = interrupt.clone();
+                let raiser = thread::spawn(move || {
+                    thread::sleep(Duration::from_millis(100));
+                    raised.raise();
+                });
+                let began = Instant::now();
+                let stopped = run(&mut shell(script), &interrupt, silence_max);
+                assert!(matches!(stopped, Err(RecordingError::Interrupted)), "{stopped:?}");
+                assert!(
+                    began.elapsed() < Duration::from_secs(300),
+                    "it was killed, not waited for: {script}"
+                );
+                raiser.join().expect("it ends");
+                let next = run(&mut shell("touch /nonexistent/x"), &interrupt, None);
+                assert!(matches!(next, Err(RecordingError::Interrupted)), "{next:?}");
+            }
+        }
     }
 
     /// The terminal sends Ctrl-C to the child first, as it were.

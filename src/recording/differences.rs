@@ -1,6 +1,9 @@
 //! What of two environments must not differ in a recording.
 
+use crate::baseline::Settings;
 use crate::environment::{Environment, FieldDifference, field_differences};
+use serde_json::Value;
+use std::collections::BTreeSet;
 
 /// What changes while a machine stays the same.
 const VOLATILE: [&str; 3] = ["gpu.sm_clock_mhz", "gpu.temperature_c", "gpu.other_processes"];
@@ -48,6 +51,22 @@ pub(super) fn beside_the_driver(first: &Environment, second: &Environment) -> Ve
 /// Differences that keep a session out of a baseline.
 pub(super) fn between_sessions(first: &Environment, second: &Environment) -> Vec<FieldDifference> {
     differences(first, second, &[&VOLATILE, &BETWEEN_SESSIONS])
+}
+
+/// Where two ways to measure differ.
+pub(super) fn settings_differences(first: &Settings, second: &Settings) -> Vec<FieldDifference> {
+    // Plain data always has a JSON value.
+    let [first, second] = [first, second].map(|settings| serde_json::to_value(settings).unwrap_or_default());
+    let keys = |settings: &Value| -> BTreeSet<String> {
+        let fields = settings.as_object().into_iter().flatten();
+        fields.map(|(key, _)| key.clone()).collect()
+    };
+    let differs = |field: String| {
+        let (first, second) = (first[&field].clone(), second[&field].clone());
+        (first != second).then_some(FieldDifference { field, first, second })
+    };
+    let all = keys(&first).union(&keys(&second)).cloned().collect::<BTreeSet<_>>();
+    all.into_iter().filter_map(differs).collect()
 }
 
 /// One line each, as `device.driver_version: "580" at first, "590" now`.

@@ -37,9 +37,9 @@ pub use state::FinishedLaunch;
 
 use crate::baseline::FOLDER;
 use crate::environment::Monitor;
-use begin::Begun;
 use launch::{Known, Launcher};
 use process::Starter;
+use state::State;
 use std::path::Path;
 use std::time::Duration;
 
@@ -62,10 +62,25 @@ pub struct Summary {
 /// disk for [`Intent::Resume`].
 pub fn record(options: &Options, interrupt: &Interrupt, progress: &mut Progress) -> Result<Summary, RecordingError> {
     options.check()?;
-    let mut begun = begin::begin(options, interrupt, progress)?;
-    match measure(&mut begun, options, interrupt, progress) {
+    let scratch = begin::scratch_folder()?;
+    let mut begun = begin::begin(options, interrupt, scratch.path(), progress)?;
+    let settings = begun.state.plan.settings.clone();
+    let starter = Starter {
+        scratch: scratch.path(),
+        lock: Some(&begun.lock),
+        interrupt,
+        settings: &settings,
+        silence_max: options.silence_max(&settings),
+    };
+    match measure(&mut begun.state, &begun.executables, &begun.session, starter, progress) {
         Ok(summary) => {
-            begun.state.remove()?;
+            if let Err(error) = begun.state.remove() {
+                // The baseline is whole, which is what was asked for.
+                progress.line(&format!(
+                    "the baseline is written, but what the recording kept on the way cannot be removed: {error}; \
+                     remove the folder"
+                ));
+            }
             Ok(summary)
         }
         Err(error) => {
@@ -87,25 +102,19 @@ pub fn record(options: &Options, interrupt: &Interrupt, progress: &mut Progress)
 }
 
 fn measure(
-    begun: &mut Begun,
-    options: &Options,
-    interrupt: &Interrupt,
+    state: &mut State,
+    executables: &[Executable],
+    session: &str,
+    starter: Starter<'_>,
     progress: &mut Progress,
 ) -> Result<Summary, RecordingError> {
-    let state = &mut begun.state;
     let plan = state.plan.clone();
     let done = state.launches.len() as u64;
     let repeated = state.launches.iter().map(|finished| finished.repeated).sum();
     let mut launcher = Launcher {
         plan: &plan,
-        executables: &begun.executables,
-        starter: Starter {
-            scratch: begun.scratch.path(),
-            lock: Some(&begun.lock),
-            interrupt,
-            settings: &plan.settings,
-            silence_max: options.silence_max(&plan.settings),
-        },
+        executables,
+        starter,
         monitor: Monitor::of(plan.sides[0].environment.device.uuid.as_deref()),
         repeated,
     };
@@ -115,7 +124,7 @@ fn measure(
         let of_side = state.launches.iter().find(|finished| finished.side == step.side);
         let known = state.launches.first().zip(of_side);
         let known = known.map(|(first, of_side)| Known::from(first, of_side));
-        let finished = launcher.launch(&step, known.as_ref(), &begun.session, progress)?;
+        let finished = launcher.launch(&step, known.as_ref(), session, progress)?;
         if step.is_first {
             destination::check_benchmarks(&plan, &finished)?;
         }

@@ -14,6 +14,10 @@ const TURNS: u32 = 10;
 /// How long a bench executable may print nothing, beside what its longest case may take: no driver call that
 /// ends at all takes so long.
 const SILENCE_MAX_S: f64 = 600.0;
+/// More would take years, and what is computed from their number must not overflow.
+pub(super) const LAUNCHES_MAX: u64 = 1_000_000;
+/// Criterion holds them all in memory.
+const SAMPLE_SIZE_MAX: u64 = 1_000_000;
 /// Criterion takes no fewer.
 const SAMPLE_SIZE_MIN: u64 = 10;
 
@@ -87,7 +91,8 @@ pub struct Options {
     pub turns: Option<u32>,
     /// What one loop may take at most, in seconds.
     pub loop_time_max_s: Option<f64>,
-    /// The processor to pin the submitting thread to.
+    /// The processor to pin the submitting thread to, and with it those that are started after the device was
+    /// opened.
     pub pinned_processor: Option<usize>,
     /// Whether to measure the host's speed beside each sample.
     pub probes: Option<bool>,
@@ -127,6 +132,11 @@ impl Options {
         if self.launches == Some(0) {
             return usage(String::from("--launches 0 would record nothing; give 1 or more"));
         }
+        if let Some(launches) = self.launches.filter(|launches| *launches > LAUNCHES_MAX) {
+            return usage(format!(
+                "--launches {launches} would take years; give {LAUNCHES_MAX} or fewer"
+            ));
+        }
         let times = [
             ("--warm-up-time", self.warm_up_time_s),
             ("--measurement-time", self.measurement_time_s),
@@ -142,6 +152,9 @@ impl Options {
             return usage(format!(
                 "--sample-size: Criterion takes {SAMPLE_SIZE_MIN} samples or more"
             ));
+        }
+        if self.sample_size.is_some_and(|size| size > SAMPLE_SIZE_MAX) {
+            return usage(format!("--sample-size: give {SAMPLE_SIZE_MAX} samples or fewer"));
         }
         self.check_sides()
     }

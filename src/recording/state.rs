@@ -4,8 +4,10 @@
 //! launch in flight. A last line that was cut short is dropped.
 
 use super::error::RecordingError;
+use super::options::LAUNCHES_MAX;
 use super::plan::{FORMAT, Plan};
 use crate::baseline::{Launch, Skipped};
+use crate::counted::counted;
 use crate::observation::Observation;
 use crate::whole_file;
 use serde::{Deserialize, Serialize};
@@ -170,6 +172,13 @@ impl State {
         if plan.sides.is_empty() || plan.launches == 0 {
             return Err(damaged(String::from("plans no launch")));
         }
+        if plan.sides.len() > 2 || plan.launches > LAUNCHES_MAX {
+            return Err(damaged(format!(
+                "plans {} of each of {}, more than any recording has",
+                counted(plan.launches, "launch"),
+                counted(plan.sides.len() as u64, "side")
+            )));
+        }
         Ok(plan)
     }
 
@@ -242,29 +251,22 @@ impl State {
     }
 }
 
-/// The finished launches, and the length of their lines. A last line that is not whole was being written
-/// when the recording was killed.
+/// The finished launches, and the length of their lines. A last line without its end was being written when the
+/// recording was killed.
 fn whole_lines(bytes: &[u8], plan: &Plan) -> Result<(Vec<FinishedLaunch>, u64), String> {
     let mut launches = Vec::new();
     let mut length = 0;
     for line in bytes.split_inclusive(|byte| *byte == b'\n') {
-        let is_last = length + line.len() == bytes.len();
-        let parsed = line
-            .strip_suffix(b"\n")
-            .ok_or_else(|| String::from("is cut short"))
-            .and_then(|line| serde_json::from_slice::<FinishedLaunch>(line).map_err(|error| error.to_string()));
-        match parsed {
-            Ok(launch) => {
-                let step = plan.step(launches.len() as u64);
-                if launch.launch.launch != step.index || launch.side != step.side || step.index >= plan.total() {
-                    return Err(format!("line {} is not the launch of its place", launches.len() + 1));
-                }
-                launches.push(launch);
-                length += line.len();
-            }
-            Err(_) if is_last => break,
-            Err(reason) => return Err(format!("line {}: {reason}", launches.len() + 1)),
+        // Only the last can be without its end.
+        let Some(text) = line.strip_suffix(b"\n") else { break };
+        let number = launches.len() + 1;
+        let launch: FinishedLaunch = serde_json::from_slice(text).map_err(|error| format!("line {number}: {error}"))?;
+        let step = plan.step(launches.len() as u64);
+        if launch.launch.launch != step.index || launch.side != step.side || step.index >= plan.total() {
+            return Err(format!("line {number} is not the launch of its place"));
         }
+        launches.push(launch);
+        length += line.len();
     }
     Ok((launches, length as u64))
 }
@@ -303,6 +305,21 @@ mod tests {
         }
     }
 
+    /// Whatever the place: what was written whole is no sign of a recording that was killed.
+    #[test]
+    fn a_whole_line_that_is_no_launch_is_refused() {
+        let launches: Vec<FinishedLaunch> = (0..2).map(|launch| finished("s", launch, &["a"], &[])).collect();
+        let whole = lines(&launches);
+        let end_of_first = whole.iter().position(|byte| *byte == b'\n').expect("two lines") + 1;
+        for (place, line) in [(0, 1), (end_of_first, 2), (whole.len(), 3)] {
+            for wrong in ["{\n", "\n", "{}\n"] {
+                let bytes = [&whole[..place], wrong.as_bytes(), &whole[place..]].concat();
+                let reason = whole_lines(&bytes, &plan(1, 3)).expect_err("it is no launch");
+                assert!(reason.starts_with(&format!("line {line}: ")), "{reason}");
+            }
+        }
+    }
+
     #[test]
     fn launches_out_of_their_place_are_refused() {
         let launch = |number| finished("s", number, &["a"], &[]);
@@ -313,6 +330,17 @@ mod tests {
         ] {
             let reason = whole_lines(&lines(&launches), &plan(1, planned)).expect_err("it is out of place");
             assert!(reason.contains("is not the launch of its place"), "{reason}");
+        }
+    }
+
+    #[test]
+    fn a_plan_beyond_any_recording_is_refused() {
+        for (sides, launches) in [(3, 1), (1, LAUNCHES_MAX + 1), (2, u64::MAX)] {
+            let folder = tempfile::tempdir().expect("a folder");
+            let folder = folder.path().join("recording");
+            drop(State::begin(&folder, plan(sides, launches)).expect("a new one"));
+            let error = State::resume(&folder).expect_err("nobody records so much");
+            assert!(error.to_string().contains("more than any recording has"), "{error}");
         }
     }
 

@@ -10,7 +10,7 @@ pub(super) const KIND: StrategyKind = StrategyKind {
 };
 
 /// The default pool outlives the case, and every case that uses it: what is changed is put back, and
-/// it begins and ends empty, so that no case finds another's memory.
+/// it begins and ends empty, and its high watermarks begin there, so that no case finds another's memory.
 struct StreamOrdered {
     pool: MemoryPool,
     threshold_before_bytes: Option<u64>,
@@ -25,6 +25,7 @@ fn build(setup: &Setup<'_>) -> Result<Box<dyn Strategy>> {
     };
     setup.device.synchronize()?;
     strategy.pool.trim_to(0)?;
+    strategy.pool.reset_high_watermarks()?;
     strategy
         .pool
         .set_release_threshold_bytes(setup.release_threshold_bytes)?;

@@ -254,16 +254,19 @@ impl Suite {
             return self.interrupted(id, failure, started).map(|()| None);
         }
         // A case that the filter leaves out was never prepared.
-        let (Some(workload), Some(device)) = (prepared, device) else {
+        let (Some(mut workload), Some(device)) = (prepared, device) else {
             return Ok(None);
         };
+        let median_ns = criterion_home::median_ns_since(&self.home, id, started);
+        if let (Some(_), Ok(saved)) = (median_ns, criterion_home::last_sample(&self.home, id)) {
+            workload.keep_samples(saved.iters.len());
+        }
         let observation = self
             .finish(case, workload)
             .and_then(|observation| self.print_api_summary(id, case, device).map(|()| observation))
             .and_then(|observation| all_released().map(|()| observation))
             .map_err(|failure| self.fail(id, failure, started))?;
         self.record.add(id, observation);
-        let median_ns = criterion_home::median_ns_since(&self.home, id, started);
         Ok(Some(Outcome {
             id: id.clone(),
             median_ns,

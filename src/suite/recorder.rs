@@ -52,7 +52,9 @@ pub(super) fn request() -> Result<Option<RecordRequest>, SuiteError> {
 impl Recorder {
     pub(super) fn new(bench: &str, request: RecordRequest, device: &Device) -> Result<Recorder, SuiteError> {
         let environment = Environment::of(device);
-        // After the device was opened: the driver's own threads are not to share the processor.
+        // After the device was opened: the threads that it has by then, and the host device's streams, keep to the
+        // processors that they had. Those that are started later share this one: Criterion's, of which only one is
+        // awake at a time, and what a driver may start.
         if let Some(processor) = request.processor {
             pin_to(processor).map_err(|error| SuiteError::Pin { processor, error })?;
         }
@@ -209,7 +211,7 @@ impl Recorder {
     }
 }
 
-/// Pins the calling thread to one processor.
+/// Pins the calling thread, and those that it starts from here on, to one processor.
 fn pin_to(processor: usize) -> std::io::Result<()> {
     if processor >= rustix::thread::CpuSet::MAX_CPU {
         return Err(std::io::Error::other("no such processor"));

@@ -24,8 +24,14 @@ pub(super) fn defaults(on_host: bool) -> Criterion {
         .nresamples(RESAMPLES)
 }
 
+/// A variable's text; empty where it is not set. What is no text is no value of any of them either.
+fn variable(name: &str) -> String {
+    let value = std::env::var_os(name).unwrap_or_default();
+    value.to_string_lossy().into_owned()
+}
+
 pub(super) fn api_summary_wanted() -> Result<bool, SuiteError> {
-    match std::env::var(API_SUMMARY_VARIABLE).unwrap_or_default().as_str() {
+    match variable(API_SUMMARY_VARIABLE).as_str() {
         "" | "0" => Ok(false),
         "1" => Ok(true),
         other => Err(SuiteError::ApiSummary(other.to_owned())),
@@ -33,8 +39,9 @@ pub(super) fn api_summary_wanted() -> Result<bool, SuiteError> {
 }
 
 pub(super) fn order_seed() -> Result<Option<u64>, SuiteError> {
-    let Ok(text) = std::env::var(ORDER_SEED_VARIABLE) else {
+    let text = variable(ORDER_SEED_VARIABLE);
+    if text.is_empty() {
         return Ok(None);
-    };
+    }
     text.parse().map(Some).map_err(|_| SuiteError::OrderSeed(text))
 }

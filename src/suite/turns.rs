@@ -249,13 +249,16 @@ impl Suite {
             }
         }
         let mut cost = Cost::default();
+        let mut taken = 0;
         for _ in 0..entry.division.samples_per_turn {
             if !entry.waits {
                 break;
             }
             cost = self.sample(entry, workload)?;
             entry.samples_left = entry.samples_left.saturating_sub(1);
+            taken += 1;
         }
+        workload.keep_samples(taken);
         Ok(cost)
     }
 

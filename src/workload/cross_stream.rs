@@ -2,9 +2,9 @@
 //! without events between the streams. Two streams take turns; each takes a block, works on it and
 //! frees it.
 
-use super::exact_loop::{ExactLoop, Lane};
+use super::exact_loop::{ExactLoop, Lane, equal_lengths};
 use super::exact_sum::scale;
-use super::pool_check::reserved_after_loop;
+use super::pool_check::{keeping_pool, reserved_after_loop};
 use crate::case::{BenchmarkId, InvalidPart, Size};
 use crate::cuda::{Device, DevicePtr, Event, Kernels, MemoryPool, ReusePolicy, close_all};
 use crate::kernel_work::KernelWork;
@@ -64,13 +64,6 @@ pub struct CrossStream {
     pub iterations: u64,
 }
 
-impl CrossStream {
-    /// The number of elements of each iteration of a loop.
-    fn lengths(&self) -> Vec<usize> {
-        vec![self.size.elements(); usize::try_from(self.iterations).unwrap_or(usize::MAX)]
-    }
-}
-
 impl Case for CrossStream {
     fn id(&self) -> Result<BenchmarkId, InvalidPart> {
         let event = if self.with_event { "event" } else { "no_event" };
@@ -92,19 +85,18 @@ impl Case for CrossStream {
     /// As the policies may have it, the streams take turns or overlap; here they overlap.
     fn kernel_work(&self) -> Option<KernelWork> {
         Some(KernelWork {
-            lengths: self.lengths(),
+            lengths: equal_lengths(self.size, self.iterations),
             n_streams: 2,
         })
     }
 
     fn prepare(&self, device: &Device) -> Result<Box<dyn Workload>, Failure> {
         device.require_free_bytes(self.size.as_bytes().saturating_mul(8))?;
-        let pool = MemoryPool::create(device)?;
-        pool.set_release_threshold_bytes(u64::MAX)?;
+        let pool = keeping_pool(device)?;
         for policy in ReusePolicy::ALL {
             pool.set_reuse_policy(policy, self.policies.includes(policy))?;
         }
-        let lengths = self.lengths();
+        let lengths = equal_lengths(self.size, self.iterations);
         Ok(Box::new(Prepared {
             kernels: Kernels::shared()?,
             pool,

@@ -1,9 +1,15 @@
 //! What all loops with an exact result share: how they are timed, and checked outside the clock.
 
 use super::exact_sum::ExactSum;
+use crate::case::Size;
 use crate::cuda::{self, Stream};
 use crate::measure::{self, Failure};
 use std::time::{Duration, Instant};
+
+/// The number of elements of each of so many iterations, all of one size.
+pub(super) fn equal_lengths(size: Size, iterations: u64) -> Vec<usize> {
+    vec![size.elements(); usize::try_from(iterations).unwrap_or(usize::MAX)]
+}
 
 /// A stream and the sum that the work in it adds up to.
 pub(super) struct Lane {

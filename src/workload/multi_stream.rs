@@ -1,11 +1,11 @@
 //! The scratch loop in several streams at once: each iteration allocates, works and frees in every
 //! stream; all are synchronised at the end of the loop.
 
-use super::exact_loop::{ExactLoop, Lane};
+use super::exact_loop::{ExactLoop, Lane, equal_lengths};
 use super::exact_sum::scale;
-use super::pool_check::reserved_after_loop;
+use super::pool_check::{keeping_pool, reserved_after_loop};
 use crate::case::{BenchmarkId, InvalidPart, Size};
-use crate::cuda::{self, Device, DeviceBuffer, Kernels, MemoryPool, close_all};
+use crate::cuda::{Device, DeviceBuffer, Kernels, MemoryPool, close_all};
 use crate::kernel_work::KernelWork;
 use crate::measure::{Case, Failure, Observation, Reserved, Workload};
 use std::time::Duration;
@@ -51,13 +51,6 @@ pub struct MultiStream {
     pub iterations: u64,
 }
 
-impl MultiStream {
-    /// The number of elements of each iteration of a loop.
-    fn lengths(&self) -> Vec<usize> {
-        vec![self.size.elements(); usize::try_from(self.iterations).unwrap_or(usize::MAX)]
-    }
-}
-
 impl Case for MultiStream {
     fn id(&self) -> Result<BenchmarkId, InvalidPart> {
         let function = format!("{},{}", self.source.name(), self.size);
@@ -75,7 +68,7 @@ impl Case for MultiStream {
 
     fn kernel_work(&self) -> Option<KernelWork> {
         Some(KernelWork {
-            lengths: self.lengths(),
+            lengths: equal_lengths(self.size, self.iterations),
             n_streams: self.n_streams,
         })
     }
@@ -85,12 +78,12 @@ impl Case for MultiStream {
         let kernels = Kernels::shared()?;
         let pools = match self.source {
             Source::Hoisted => Vec::new(),
-            Source::SharedPool => vec![pool_at_max(device)?],
+            Source::SharedPool => vec![keeping_pool(device)?],
             Source::OwnPools => (0..self.n_streams)
-                .map(|_| pool_at_max(device))
+                .map(|_| keeping_pool(device))
                 .collect::<Result<_, _>>()?,
         };
-        let lengths = self.lengths();
+        let lengths = equal_lengths(self.size, self.iterations);
         let lanes = (0..self.n_streams)
             .map(|_| Lane::new(self.size.elements(), &lengths))
             .collect::<Result<_, _>>()?;
@@ -111,12 +104,6 @@ impl Case for MultiStream {
             size: self.size,
         }))
     }
-}
-
-fn pool_at_max(device: &Device) -> cuda::Result<MemoryPool> {
-    let pool = MemoryPool::create(device)?;
-    pool.set_release_threshold_bytes(u64::MAX)?;
-    Ok(pool)
 }
 
 struct Prepared {

@@ -1,7 +1,14 @@
-//! What a pool must hold once a loop is done.
+//! Pools of the workloads' own, and what a pool must hold once a loop is done.
 
-use crate::cuda::MemoryPool;
+use crate::cuda::{self, Device, MemoryPool};
 use crate::measure::{Failure, Reserved};
+
+/// A new pool at the largest release threshold: it gives nothing back by itself.
+pub(super) fn keeping_pool(device: &Device) -> cuda::Result<MemoryPool> {
+    let pool = MemoryPool::create(device)?;
+    pool.set_release_threshold_bytes(u64::MAX)?;
+    Ok(pool)
+}
 
 /// What the pool holds after a synchronise; an error where its used bytes are not back at what they
 /// were, or where it holds more than its threshold allows.

@@ -1,7 +1,7 @@
 //! The source's loop: get a scratch buffer, `fill` it, `accumulate` it into the output, give it back;
 //! synchronise after a number of iterations.
 
-use super::exact_loop::{ExactLoop, Lane};
+use super::exact_loop::{ExactLoop, Lane, equal_lengths};
 use super::exact_sum::scale;
 use super::pool_check::reserved_after_loop;
 use crate::case::{BenchmarkId, InvalidPart, Size};
@@ -71,13 +71,12 @@ impl Case for ScratchLoop {
 impl ScratchLoop {
     /// The number of elements of each iteration of a loop.
     fn lengths(&self) -> Vec<usize> {
-        let count = usize::try_from(self.iterations).unwrap_or(usize::MAX);
         let Some(seed) = self.size_seed else {
-            return vec![self.size.elements(); count];
+            return equal_lengths(self.size, self.iterations);
         };
         // A generator of three lines, so that the C++ peer draws the same sizes.
         let mut random = SplitMix64::from_seed(seed.to_le_bytes());
-        (0..count)
+        (0..self.iterations)
             .map(|_| log_uniform(&mut random, VARIABLE_SIZE_MIN, self.size).elements())
             .collect()
     }
@@ -153,9 +152,6 @@ impl Prepared {
             release_threshold_bytes: case.release_threshold_bytes,
         };
         let strategy = (case.strategy.build)(&setup)?;
-        if let Some(pool) = strategy.pool() {
-            pool.reset_high_watermarks()?;
-        }
         let used_before_bytes = strategy.pool().map(MemoryPool::used_bytes_current).transpose()?;
         Ok(Prepared {
             lane,

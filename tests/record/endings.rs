@@ -208,6 +208,33 @@ fn a_recording_goes_on_in_another_session_after_a_long_pause() {
     }
 }
 
+/// While it is measured somebody puts a folder in the place of the plan, which no file's removal removes.
+#[test]
+fn a_recording_that_cannot_be_cleared_away_is_done_all_the_same() {
+    let place = Place::with_stand_ins();
+    let plan = place.recording("n").join("recording.json");
+    let script = format!(
+        "#!/bin/sh\nif [ -f '{0}' ]; then rm '{0}'; mkdir '{0}'; fi\n",
+        plan.display()
+    );
+    let scripts = place.path().join("bundle.scripts");
+    let executables = ["first", "second"].map(|name| {
+        let path = scripts.join(name);
+        let text = fs::read_to_string(&path).expect("a script");
+        fs::write(&path, text.replacen("#!/bin/sh\n", &script, 1)).expect("a script");
+        poolbench::recording::Executable::read(name, path).expect("it is there")
+    });
+    poolbench::recording::Bundle::write(place.executables(), &executables, None).expect("an older bundle is replaced");
+    let output = succeed(&mut place.record(&["--name", "n", "--launches", "1"]));
+    let text = stderr(&output);
+    assert!(
+        text.contains("the baseline is written, but ") && text.contains("target/poolbench/recordings/n: "),
+        "{text}"
+    );
+    assert_eq!(place.baseline("n").launches.len(), 1);
+    assert!(super::support::stdout(&output).contains("criterion-baselines/n"));
+}
+
 #[test]
 fn a_torn_last_line_costs_one_launch_and_a_torn_middle_is_refused() {
     let place = Place::with_stand_ins();

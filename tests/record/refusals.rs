@@ -14,6 +14,18 @@ fn flags_that_make_no_recording_are_wrong_usage() {
             "--filter \"a(\" is no regular expression: unclosed group",
         ),
         (&["--launches", "0"], "--launches 0 would record nothing"),
+        (
+            &["--launches", "9223372036854775808"],
+            "--launches 9223372036854775808 would take years; give 1000000 or fewer",
+        ),
+        (
+            &[&two[..], &["b", "--launches", "1000001"]].concat(),
+            "give 1000000 or fewer",
+        ),
+        (
+            &["--sample-size", "18446744073709551615"],
+            "--sample-size: give 1000000 samples or fewer",
+        ),
         (&["--measurement-time", "0"], "--measurement-time: give seconds above 0"),
         (&["--warm-up-time", "nan"], "--warm-up-time: give seconds above 0"),
         (&["--sample-size", "9"], "Criterion takes 10 samples or more"),

@@ -193,6 +193,39 @@ fn a_library_that_does_not_start_is_named_and_nothing_is_written() {
     assert!(!place.has_baselines() && !place.path().join("target/poolbench/recordings/host").exists());
 }
 
+/// Two baselines that were recorded apart have no settings that would be both's.
+#[test]
+fn sides_that_were_measured_in_different_ways_get_no_session_together() {
+    let place = Place::with_stand_ins();
+    for (name, warm_up) in [("n-a", "0.002"), ("n-b", "0.004")] {
+        let arguments = ["--name", name, "--launches", "1", "--warm-up-time", warm_up];
+        succeed(&mut place.record(&arguments));
+    }
+    let starts = place.starts("first").len();
+    let append = [
+        "--name",
+        "n",
+        "--append",
+        "--launches",
+        "1",
+        "--side",
+        "a",
+        "--side",
+        "b",
+    ];
+    let last = refusal(&mut place.record(&append), 3);
+    assert!(
+        last.contains("recorded in different ways")
+            && last.ends_with("--name: warm_up_time_s: 0.002 on the first side, 0.004 on the second"),
+        "{last}"
+    );
+    assert_eq!(place.starts("first").len(), starts, "nothing was measured");
+    // In the same way they get one.
+    succeed(&mut place.record(&["--name", "n-b", "--launches", "1", "--replace"]));
+    succeed(&mut place.record(&append));
+    assert_eq!(place.baseline("n-b").launches.len(), 2);
+}
+
 #[test]
 fn a_side_that_is_taken_is_refused_before_either_is_measured() {
     let place = Place::with_stand_ins();

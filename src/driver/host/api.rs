@@ -113,10 +113,12 @@ unsafe extern "C" fn cuDeviceGetName(name: *mut c_char, length: c_int, device: C
     if only_device(device).is_err() {
         return Code::INVALID_DEVICE.0;
     }
-    if name.is_null() || usize::try_from(length).is_ok_and(|length| length < bytes.len()) {
+    let fits = usize::try_from(length).is_ok_and(|length| length >= bytes.len());
+    if name.is_null() || !fits {
         return Code::INVALID_VALUE.0;
     }
-    // SAFETY: the caller's buffer holds `length` bytes, and the name is no longer.
+    // SAFETY: the caller's buffer holds `length` bytes, as the driver demands, and the name with its end is no
+    // longer; it lies in a constant, which no buffer of a caller overlaps.
     unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr().cast::<c_char>(), name, bytes.len()) };
     0
 }

@@ -99,6 +99,21 @@ fn before_cuinit_calls_are_refused_with_3() {
     );
 }
 
+/// Of no buffer more is written than it holds.
+#[test]
+fn a_device_name_needs_room() {
+    let _serial = session();
+    let mut name = [0; 5];
+    for (length, code) in [(5, 0), (4, 1), (0, 1), (-1, 1), (c_int::MIN, 1)] {
+        assert_eq!(
+            call!(cuDeviceGetName(name.as_mut_ptr(), length, 0)),
+            code,
+            "room for {length}"
+        );
+    }
+    assert_eq!(name.map(|letter| letter as u8), *b"host\0");
+}
+
 #[test]
 fn devices_that_are_not_there() {
     let _serial = session();
@@ -414,6 +429,47 @@ fn modules_and_launches() {
     }
     assert_eq!(launch(null_mut(), 1, 1, 0), 400);
     assert_eq!(call!(cuModuleUnload(module)), 0);
+}
+
+#[test]
+fn functions_go_with_their_module() {
+    let _serial = session();
+    let image = concat!(include_str!("../../../kernels/ptx/scratch.ptx"), "\0").as_ptr();
+    let [module, other] = [(); 2].map(|()| made!(cuModuleLoadData(image.cast::<c_void>()) as null_mut()));
+    let fill = |module| made!(cuModuleGetFunction(module, c"fill".as_ptr()) as null_mut());
+    let (function, of_other) = (fill(module), fill(other));
+    assert_eq!(fill(module), function, "a module has each of its functions once");
+    let mut arguments = [0_u64; 4];
+    let mut places = arguments
+        .each_mut()
+        .map(|argument| std::ptr::from_mut(argument).cast::<c_void>());
+    let mut launch = |function| {
+        let (stream, places) = (null_mut(), places.as_mut_ptr());
+        call!(cuLaunchKernel(
+            function,
+            1,
+            1,
+            1,
+            1,
+            1,
+            1,
+            0,
+            stream,
+            places,
+            null_mut()
+        ))
+    };
+    assert_eq!(
+        (launch(function), launch(of_other)),
+        (0, 0),
+        "no elements, nothing touched"
+    );
+    assert_eq!(call!(cuModuleUnload(module)), 0);
+    assert_eq!((launch(function), launch(of_other)), (400, 0));
+    let mut value = 0;
+    assert_eq!(call!(cuFuncGetAttribute(&raw mut value, 0, function)), 400);
+    assert_eq!(call!(cuModuleUnload(module)), 400);
+    assert_eq!(call!(cuModuleUnload(other)), 0);
 }
 
 #[test]

@@ -9,11 +9,11 @@ use super::device_pools::{DEFAULT_POOL, HostPool};
 use super::device_streams::PER_THREAD_STREAM;
 use super::event::Event;
 use super::graph::Graphs;
-use super::kernel::Twin;
 use super::mapping::Mappings;
 use super::memory::Memory;
+use super::module::Function;
 use super::pool::Position;
-use super::stream::{Stream, StreamId};
+use super::stream::{Stream, StreamId, note_processors};
 use crate::driver::Code;
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -55,7 +55,7 @@ pub(super) struct State {
     pub(super) graphs: Graphs,
     pub(super) events: BTreeMap<u64, Arc<Event>>,
     pub(super) modules: BTreeMap<u64, Arc<str>>,
-    pub(super) functions: BTreeMap<u64, &'static Twin>,
+    pub(super) functions: BTreeMap<u64, Function>,
     pub(super) pools: BTreeMap<u64, HostPool>,
     pub(super) current_pool: u64,
     pub(super) allocations: BTreeMap<u64, Owner>,
@@ -66,6 +66,7 @@ pub(super) struct State {
 
 impl HostDevice {
     fn start() -> HostDevice {
+        note_processors();
         HostDevice {
             memory: Arc::new(Memory::with_capacity(capacity_bytes())),
             state: Mutex::new(State::after(DEFAULT_POOL)),

@@ -183,7 +183,8 @@ impl State {
             .ok_or(Code::INVALID_VALUE)
     }
 
-    /// Does something in a pool that may be destroyed already, and lets it go if it is now empty.
+    /// Does something in a pool, given with its first address; also in one that was destroyed and still has an
+    /// allocation.
     pub(super) fn in_pool(
         &mut self,
         id: u64,

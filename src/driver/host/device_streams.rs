@@ -238,7 +238,7 @@ impl State {
 
     /// Takes note of destroyed streams that have run, and returns them for joining outside the lock.
     fn observe_retired(&mut self, memory: &Memory) -> Vec<Arc<Stream>> {
-        let is_done = |stream: &Arc<Stream>| stream.is_idle().unwrap_or(true);
+        let is_done = |stream: &Arc<Stream>| stream.has_run();
         let (done, left): (Vec<_>, Vec<_>) = std::mem::take(&mut self.retired).into_iter().partition(is_done);
         self.retired = left;
         if !done.is_empty() {

@@ -18,6 +18,13 @@ pub(super) struct Twin {
     run: fn(&Memory, &[u64], threads: u64) -> Result<(), Code>,
 }
 
+impl PartialEq for Twin {
+    /// No two twins share a name.
+    fn eq(&self, other: &Twin) -> bool {
+        self.name == other.name
+    }
+}
+
 const TWINS: &[Twin] = &[
     Twin {
         name: "fill",

@@ -15,6 +15,13 @@ implement! {
     cuFuncGetAttribute, cuLaunchKernel,
 }
 
+/// A kernel of a module, which goes with it.
+#[derive(PartialEq)]
+pub(super) struct Function {
+    module: u64,
+    twin: &'static Twin,
+}
+
 impl HostDevice {
     pub(super) fn load_module(&self, image: &str) -> Result<u64, Code> {
         let mut state = self.in_context()?;
@@ -26,7 +33,9 @@ impl HostDevice {
 
     pub(super) fn unload_module(&self, id: u64) -> Result<(), Code> {
         let mut state = self.in_context()?;
-        state.modules.remove(&id).map(drop).ok_or(Code::INVALID_HANDLE)
+        state.modules.remove(&id).ok_or(Code::INVALID_HANDLE)?;
+        state.functions.retain(|_, function| function.module != id);
+        Ok(())
     }
 
     pub(super) fn check_module(&self, id: u64) -> Result<(), Code> {
@@ -37,15 +46,23 @@ impl HostDevice {
     pub(super) fn function_of(&self, module: u64, name: &str) -> Result<u64, Code> {
         let mut state = self.in_context()?;
         let image = state.modules.get(&module).cloned().ok_or(Code::INVALID_HANDLE)?;
-        let twin = kernel::twin(&image, name)?;
+        let function = Function {
+            module,
+            twin: kernel::twin(&image, name)?,
+        };
+        let known = state.functions.iter().find(|(_, known)| **known == function);
+        if let Some((id, _)) = known {
+            return Ok(*id);
+        }
         let id = state.new_handle();
-        state.functions.insert(id, twin);
+        state.functions.insert(id, function);
         Ok(id)
     }
 
     pub(super) fn function(&self, id: u64) -> Result<&'static Twin, Code> {
         let state = self.in_context()?;
-        state.functions.get(&id).copied().ok_or(Code::INVALID_HANDLE)
+        let function = state.functions.get(&id).ok_or(Code::INVALID_HANDLE)?;
+        Ok(function.twin)
     }
 }
 

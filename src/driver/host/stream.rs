@@ -4,9 +4,10 @@ use super::event::Event;
 use super::kernel::Launch;
 use super::memory::Memory;
 use crate::driver::Code;
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 /// Identifies a stream for as long as the process lives; never reused.
@@ -129,6 +130,22 @@ impl Operation {
     }
 }
 
+/// The processors that the process could use when the device was opened; `None` where the system does not say.
+static PROCESSORS: LazyLock<Option<CpuSet>> = LazyLock::new(|| sched_getaffinity(None).ok());
+
+/// Takes note of the processors that streams may use, before anything is pinned to one.
+pub(super) fn note_processors() {
+    LazyLock::force(&PROCESSORS);
+}
+
+/// Lets the calling thread, which inherits where its starter may run, run on all of them again.
+fn run_anywhere() {
+    if let Some(processors) = &*PROCESSORS {
+        // Where the system refuses, the stream is only slower.
+        let _ = sched_setaffinity(None, processors);
+    }
+}
+
 /// A stream and its worker.
 pub(super) struct Stream {
     pub(super) id: StreamId,
@@ -163,6 +180,10 @@ impl Queue {
         self.submitted += 1;
         self.pending.push_back((self.submitted, operation));
         self.submitted
+    }
+
+    fn has_run(&self) -> bool {
+        self.completed == self.submitted
     }
 
     /// How far the stream has come, now that nothing runs: up to the next operation.
@@ -202,7 +223,8 @@ impl Shared {
 }
 
 impl Stream {
-    /// Starts the worker.
+    /// Starts the worker. It runs where the device was opened, as a GPU's work does not take the processor that its
+    /// submitter is pinned to.
     pub(super) fn start(id: StreamId, is_blocking: bool, memory: &Arc<Memory>) -> Result<Stream, Code> {
         let shared = Arc::new(Shared {
             queue: Mutex::default(),
@@ -213,7 +235,10 @@ impl Stream {
         let (worker, memory) = (Arc::clone(&shared), Arc::clone(memory));
         let worker = std::thread::Builder::new()
             .name(format!("host stream {id}"))
-            .spawn(move || worker.work(&memory));
+            .spawn(move || {
+                run_anywhere();
+                worker.work(&memory);
+            });
         let worker = worker.map_err(|_| Code::OUT_OF_MEMORY)?;
         Ok(Stream {
             id,
@@ -275,10 +300,15 @@ impl Stream {
         (queue.submitted, clock)
     }
 
-    /// Whether everything submitted has run.
+    /// Whether everything submitted has run; the error of what failed first comes before.
     pub(super) fn is_idle(&self) -> Result<bool, Code> {
         let queue = self.shared.queue();
-        queue.error.map_or(Ok(queue.completed == queue.submitted), Err)
+        queue.error.map_or(Ok(queue.has_run()), Err)
+    }
+
+    /// Whether everything submitted has run, also where some of it failed.
+    pub(super) fn has_run(&self) -> bool {
+        self.shared.queue().has_run()
     }
 
     pub(super) fn record(&self, event: &Arc<Event>) {

@@ -3,9 +3,10 @@
 use super::codes_tests::{DRIVER, call, made, new_pool, session};
 use super::device::DEVICE;
 use super::event::Event;
-use super::stream::{Clock, Operation};
+use super::stream::{Clock, Operation, Stream};
 use cust::sys::{CUmemoryPool, CUstream};
 use std::ffi::c_void;
+use std::path::Path;
 use std::ptr::null_mut;
 use std::sync::Arc;
 
@@ -212,4 +213,71 @@ fn a_destroyed_stream_keeps_its_memory_until_it_has_run() {
     assert_eq!(call!(cuStreamDestroy_v2(stream)), 0);
     assert_eq!(reserved_mib(pool), 0);
     destroy(pool, &[]);
+}
+
+/// Also one in which something failed: what it still has to run uses its memory all the same.
+#[test]
+fn a_destroyed_stream_that_failed_keeps_its_memory_until_it_has_run() {
+    let _serial = session();
+    let (pool, a, b) = (new_pool(), new_stream(1), new_stream(1));
+    let block = alloc(pool, 32, a);
+    let stray = Operation::SetBytes {
+        target: 8,
+        value: 0,
+        size_bytes: 1,
+    };
+    let stream = DEVICE.ordered_stream(a.addr() as u64).expect("a live stream");
+    stream.submit(stray);
+    drop(stream);
+    assert_eq!(call!(cuStreamSynchronize(a)), 700);
+    let gate = Gate::close(a);
+    free(block, a);
+    let (opened, open) = std::sync::mpsc::channel();
+    let opener = std::thread::spawn(move || {
+        // A destroy that waited for the stream would wait for ever.
+        let _ = open.recv_timeout(std::time::Duration::from_secs(10));
+        gate.open();
+    });
+    assert_eq!(call!(cuStreamDestroy_v2(a)), 0);
+    let other = alloc(pool, 32, b);
+    assert_ne!(other, block, "still in use");
+    opened.send(()).expect("it waits");
+    opener.join().expect("it ends");
+    DEVICE.settle();
+    assert_eq!(reserved_mib(pool), 32, "it has run, and its memory is back");
+    free(other, b);
+    destroy(pool, &[b]);
+}
+
+/// Who submits may be pinned to a processor, as a recording's thread is; the work is the device's. On a machine of
+/// one processor there is no difference.
+#[test]
+fn a_stream_is_not_pinned_with_its_submitter() {
+    let _serial = session();
+    let processors = |status: &Path| {
+        let text = std::fs::read_to_string(status).unwrap_or_default();
+        let line = text.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+        line.map(|list| list.trim().to_owned())
+    };
+    let before = processors(Path::new("/proc/thread-self/status")).expect("Linux says");
+    let here = rustix::thread::sched_getaffinity(None).expect("Linux says");
+    let mut first = rustix::thread::CpuSet::new();
+    let usable = (0..rustix::thread::CpuSet::MAX_CPU).find(|processor| here.is_set(*processor));
+    first.set(usable.expect("this runs on one"));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            rustix::thread::sched_setaffinity(None, &first).expect("it may be used");
+            // No handle is so small.
+            let stream = Stream::start(7, false, &DEVICE.memory).expect("a thread");
+            let event = Arc::new(Event::new(false));
+            stream.record(&event);
+            stream.synchronize().expect("nothing fails");
+            let tasks = std::fs::read_dir("/proc/self/task").expect("Linux says").flatten();
+            let worker = tasks
+                .map(|task| task.path())
+                .find(|task| std::fs::read_to_string(task.join("comm")).is_ok_and(|name| name == "host stream 7\n"));
+            let worker = worker.expect("it has a name");
+            assert_eq!(processors(&worker.join("status")), Some(before));
+        });
+    });
 }

@@ -1,5 +1,6 @@
 //! Calls on one pool that lasts: trim, and the setting of an attribute.
 
+use super::super::pool_check::keeping_pool;
 use super::{Calls, clocked, write_and_read};
 use crate::case::Size;
 use crate::cuda::{Device, MemoryPool, Stream};
@@ -17,11 +18,9 @@ pub(super) struct Trim {
 impl Trim {
     pub(super) fn new(device: &Device, size: Size) -> Result<Trim, Failure> {
         let stream = Stream::new()?;
-        let pool = MemoryPool::create(device)?;
-        pool.set_release_threshold_bytes(u64::MAX)?;
         Ok(Trim {
             stream,
-            pool,
+            pool: keeping_pool(device)?,
             size,
             returned_bytes: 0,
             is_proving: false,

@@ -1,4 +1,4 @@
-//! The times of single calls, in memory that does not grow with their number.
+//! The times of single calls, in memory that does not grow with their number, only with that of their batches.
 
 use crate::measure::CallTimes;
 use std::time::Duration;
@@ -16,6 +16,12 @@ pub(super) struct Latencies {
     max_ns: u64,
 }
 
+/// What a histogram held: its buckets that have calls, by index, and how many.
+pub(super) struct Batch {
+    counts: Vec<(usize, u64)>,
+    max_ns: u64,
+}
+
 impl Default for Latencies {
     fn default() -> Self {
         Latencies {
@@ -27,10 +33,28 @@ impl Default for Latencies {
 }
 
 impl Latencies {
-    pub(super) fn clear(&mut self) {
-        self.counts.fill(0);
+    /// Empties the histogram and returns what it held.
+    pub(super) fn take(&mut self) -> Batch {
+        let indexed = self.counts.iter_mut().map(std::mem::take).enumerate();
+        let counts = indexed.filter(|(_, count)| *count > 0).collect();
         self.calls = 0;
-        self.max_ns = 0;
+        Batch {
+            counts,
+            max_ns: std::mem::take(&mut self.max_ns),
+        }
+    }
+
+    /// The calls of all these batches.
+    pub(super) fn of<'a>(batches: impl IntoIterator<Item = &'a Batch>) -> Latencies {
+        let mut latencies = Latencies::default();
+        for batch in batches {
+            for (index, count) in &batch.counts {
+                latencies.counts[*index] += count;
+                latencies.calls += count;
+            }
+            latencies.max_ns = latencies.max_ns.max(batch.max_ns);
+        }
+        latencies
     }
 
     #[inline]
@@ -113,8 +137,19 @@ mod tests {
             clock_ns: 7,
         };
         assert_eq!(latencies.summary(7), Some(expected));
-        latencies.clear();
+        let first = latencies.take();
         assert_eq!(latencies.summary(7), None);
+        latencies.record(Duration::from_nanos(1000));
+        let both = Latencies::of(&[first, latencies.take()]).summary(7);
+        // 1 to 200 ns and 1000 ns: of 201 calls the 101st, and 99 % are 198.99, the 199th.
+        let expected = CallTimes {
+            calls: 201,
+            p50_ns: 101,
+            p99_ns: 199,
+            max_ns: 1000,
+            clock_ns: 7,
+        };
+        assert_eq!(both, Some(expected));
     }
 
     #[test]

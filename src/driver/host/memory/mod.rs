@@ -92,14 +92,13 @@ impl Memory {
         os::reserve_fixed(address, size_bytes);
     }
 
-    /// Moves mapped memory to another place of a reservation.
+    /// Moves mapped memory to another place of a reservation; the one that it leaves stays reserved.
     pub(super) fn relocate(&self, from: u64, to: u64, size_bytes: u64) -> Result<(), Code> {
         let mut state = self.exclusive(from, size_bytes);
         os::relocate(from, to, size_bytes)?;
         state.remove(from, from + size_bytes);
         state.mapped_bytes += size_bytes;
         state.insert(to, to + size_bytes);
-        os::reserve_fixed(from, size_bytes);
         Ok(())
     }
 

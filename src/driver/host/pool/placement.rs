@@ -9,7 +9,7 @@ impl<G: Granules> Pool<G> {
         if let Some(start) = self.take_pending(size, |freed, _| freed == stream) {
             return Some(start);
         }
-        if let Some(start) = self.take_free(size, true) {
+        if let Some(start) = self.take_free(size) {
             return Some(start);
         }
         if self.attributes.follow_event_dependencies {
@@ -27,7 +27,7 @@ impl<G: Granules> Pool<G> {
             return Some(start);
         }
         self.settle(|freed, position| progress.has_run(freed, position));
-        self.take_free(size, true)
+        self.take_free(size)
     }
 
     /// The last resort: memory that another stream is still to free, by waiting for it there.
@@ -58,14 +58,15 @@ impl<G: Granules> Pool<G> {
             .map(|(index, _)| index)
     }
 
-    fn take_free(&mut self, size: u64, mapped_only: bool) -> Option<u64> {
+    /// Takes the best fit of what is free and all mapped.
+    fn take_free(&mut self, size: u64) -> Option<u64> {
         let is_mapped = |extent: &Extent| extent.granules().all(|index| self.mapped.contains(&index));
         let candidates = self
             .free
             .iter()
             .copied()
             .enumerate()
-            .filter(|(_, extent)| !mapped_only || is_mapped(extent));
+            .filter(|(_, extent)| is_mapped(extent));
         let index = self.best(candidates, size)?;
         let start = self.free[index].start;
         self.cut_free(index, size);
