@@ -34,6 +34,7 @@ pub use launch::{Launch, ProbeTimes, Samples};
 pub use manifest::{FORMAT, Manifest, Settings, Skipped};
 pub use name::{BaselineName, InvalidName};
 pub use process::{ProcessRecord, RecordRequest};
+pub use read::LAUNCHES_MAX;
 pub use resolve::{InputError, names_in};
 pub use spread::known_spread;
 pub use write::{Existing, PARTIAL_PREFIX};

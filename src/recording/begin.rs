@@ -13,7 +13,7 @@ use super::plan::{Destination, FORMAT, Plan, Side, Treatment, baseline_name, boo
 use super::process::Starter;
 use super::progress::{Progress, spoken};
 use super::state::{State, recordings_folder};
-use crate::baseline::{BaselineName, FOLDER, Settings};
+use crate::baseline::{BaselineName, FOLDER, LAUNCHES_MAX, Settings};
 use crate::counted::counted;
 use crate::environment::Environment;
 use sha2::{Digest, Sha256};
@@ -125,6 +125,14 @@ impl Beginning<'_> {
         for side in sides {
             let name = baseline_name(name, side.treatment.label.as_deref())?;
             let existing = existing_for(Path::new(FOLDER), &name, &side.environment, self.options)?;
+            let (held, more) = (existing.manifest.launches, self.options.launches.unwrap_or(LAUNCHES));
+            if held + more > LAUNCHES_MAX {
+                return Err(RecordingError::Usage(format!(
+                    "{name} holds {}, and a baseline holds {LAUNCHES_MAX} at most: {more} more do not fit; give fewer \
+                     --launches, or another --name",
+                    counted(held, "launch")
+                )));
+            }
             recorded.push(Settings {
                 label: None,
                 injected_fault: None,

@@ -3,7 +3,7 @@
 use super::error::RecordingError;
 use super::executables::{PROFILE, Source};
 use super::plan::Treatment;
-use crate::baseline::{BaselineName, Settings};
+use crate::baseline::{BaselineName, LAUNCHES_MAX, Settings};
 use crate::command_line::CommandLine;
 use std::time::Duration;
 
@@ -14,8 +14,6 @@ const TURNS: u32 = 10;
 /// How long a bench executable may print nothing, beside what its longest case may take: no driver call that
 /// ends at all takes so long.
 const SILENCE_MAX_S: f64 = 600.0;
-/// More would take years, and what is computed from their number must not overflow.
-pub(super) const LAUNCHES_MAX: u64 = 1_000_000;
 /// Criterion holds them all in memory.
 const SAMPLE_SIZE_MAX: u64 = 1_000_000;
 /// Criterion takes no fewer.
@@ -134,7 +132,7 @@ impl Options {
         }
         if let Some(launches) = self.launches.filter(|launches| *launches > LAUNCHES_MAX) {
             return usage(format!(
-                "--launches {launches} would take years; give {LAUNCHES_MAX} or fewer"
+                "--launches {launches} are more than a baseline holds; give {LAUNCHES_MAX} or fewer"
             ));
         }
         let times = [

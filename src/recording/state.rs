@@ -4,9 +4,8 @@
 //! launch in flight. A last line that was cut short is dropped.
 
 use super::error::RecordingError;
-use super::options::LAUNCHES_MAX;
 use super::plan::{FORMAT, Plan};
-use crate::baseline::{Launch, Skipped};
+use crate::baseline::{LAUNCHES_MAX, Launch, Skipped};
 use crate::counted::counted;
 use crate::observation::Observation;
 use crate::whole_file;
