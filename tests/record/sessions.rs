@@ -127,6 +127,11 @@ fn another_session_must_be_of_the_same_measurement() {
     let other = refusal(&mut record(&settings), 3);
     assert!(other.contains("--sample-size 20, recorded with 10"), "{other}");
     assert!(other.contains(r#"--filter "fast", recorded with none"#), "{other}");
+    let long = refusal(&mut record(&["--name", "ours", "--append", "--launches", "4095"]), 2);
+    assert!(
+        long.contains("ours holds 2 launches, and a baseline holds 4096 at most: 4095 more do not fit"),
+        "{long}"
+    );
     assert_eq!(place.baseline("ours"), before);
 
     // What the other session had to skip leaves the baseline, with its reason.
