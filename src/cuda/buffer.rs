@@ -4,9 +4,9 @@ use super::Stream;
 use super::error::{Result, check, report_failed_drop, through_cust};
 use crate::driver::{Function, api};
 
-/// An address in device memory.
+/// An address in device memory: one that an allocation returned, or an offset from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct DevicePtr(pub(crate) u64);
+pub struct DevicePtr(pub(super) u64);
 
 impl DevicePtr {
     /// The address that nothing has.

@@ -8,8 +8,8 @@
 //! - `cuMemFree_v2#3=late:700`: the third call does its work and returns 700 all the same, as a call does
 //!   that reports an earlier failure;
 //! - `cuLaunchKernel#3=lost:700`: from the third call on, every call of every function returns 700;
-//! - `cuMemAllocAsync=delay:500ns`: every call takes 500 ns longer, at most an hour;
-//! - `cuLaunchKernel=slower:5%`: every call takes 5 % longer, at most a million.
+//! - `cuMemAllocAsync=delay:500ns`: every call takes 500 ns longer (at most an hour);
+//! - `cuLaunchKernel=slower:5%`: every call takes 5 % longer (at most a million percent).
 
 use super::{Code, Function, hooks};
 use std::collections::BTreeMap;

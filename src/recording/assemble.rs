@@ -2,7 +2,7 @@
 
 use super::error::RecordingError;
 use super::plan::{Plan, now};
-use super::state::FinishedLaunch;
+use super::state::{FinishedLaunch, repeated};
 use crate::baseline::{Baseline, FORMAT, Launch, Manifest, Settings, Skipped};
 use crate::counted::counted;
 use std::collections::{BTreeMap, BTreeSet};
@@ -36,7 +36,7 @@ pub(super) fn baseline_of(plan: &Plan, side: usize, all: &[FinishedLaunch]) -> R
         settings: Settings {
             label: planned.treatment.label.clone(),
             injected_fault: planned.treatment.fault.clone(),
-            repeated: finished.iter().map(|finished| finished.repeated).sum(),
+            repeated: repeated(finished.iter().copied()),
             ..plan.settings.clone()
         },
         host_bound: first
@@ -123,6 +123,16 @@ mod tests {
     fn session(name: &str, ids: &[&str], skipped: &[(&str, &str)]) -> Baseline {
         let launches: Vec<FinishedLaunch> = (0..2).map(|launch| finished(name, launch, ids, skipped)).collect();
         baseline_of(&plan(1, 2), 0, &launches).expect("two launches")
+    }
+
+    #[test]
+    fn repeats_are_counted_however_many_a_file_claims() {
+        let launches = [u64::MAX, 1].map(|repeated| FinishedLaunch {
+            repeated,
+            ..finished("s", 0, &["a"], &[])
+        });
+        let baseline = baseline_of(&plan(1, 2), 0, &launches).expect("two launches");
+        assert_eq!(baseline.manifest.settings.repeated, u64::MAX);
     }
 
     /// The median of 90, 100, 100 and 500 ns an iteration is 100 ns, of which half is 50.

@@ -163,7 +163,7 @@ impl Launcher<'_> {
                 let count = record.samples.len() as u64;
                 finished.launch.samples.extend(record.samples);
                 finished.repeated += count;
-                self.repeated += count;
+                self.repeated = self.repeated.saturating_add(count);
             }
         }
         Ok(())

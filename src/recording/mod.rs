@@ -110,7 +110,7 @@ fn measure(
 ) -> Result<Summary, RecordingError> {
     let plan = state.plan.clone();
     let done = state.launches.len() as u64;
-    let repeated = state.launches.iter().map(|finished| finished.repeated).sum();
+    let repeated = state::repeated(&state.launches);
     let mut launcher = Launcher {
         plan: &plan,
         executables,

@@ -47,6 +47,12 @@ pub struct FinishedLaunch {
     pub repeated: u64,
 }
 
+/// Measurements that these launches repeated. What a file says of itself may be any number.
+pub(super) fn repeated<'a>(launches: impl IntoIterator<Item = &'a FinishedLaunch>) -> u64 {
+    let counts = launches.into_iter().map(|finished| finished.repeated);
+    counts.fold(0, u64::saturating_add)
+}
+
 /// A line of the file.
 #[derive(Serialize)]
 struct Line<'a> {
