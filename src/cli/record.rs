@@ -58,7 +58,7 @@ pub(super) struct Arguments {
     /// twice what the longest case may take. The recording then goes on with `--resume`.
     #[arg(long, value_name = "S")]
     silence_max: Option<f64>,
-    /// Pins the submitting thread to this processor.
+    /// Pins the submitting thread, and what it starts, to this processor.
     #[arg(long, value_name = "CPU", hide = true)]
     pin: Option<usize>,
     /// Does not measure the host's speed beside each sample.

@@ -124,7 +124,7 @@ impl Beginning<'_> {
         let mut recorded = Vec::new();
         for side in sides {
             let name = baseline_name(name, side.treatment.label.as_deref())?;
-            let existing = existing_for(Path::new(FOLDER), &name, &side.environment, self.options)?;
+            let existing = existing_for(Path::new(FOLDER), &name, side, self.options)?;
             let (held, more) = (existing.manifest.launches, self.options.launches.unwrap_or(LAUNCHES));
             if held + more > LAUNCHES_MAX {
                 return Err(RecordingError::Usage(format!(

@@ -5,10 +5,9 @@ use super::assemble::{appended, baseline_of};
 use super::differences::{between_sessions, difference_lines};
 use super::error::RecordingError;
 use super::options::Options;
-use super::plan::{Destination, Plan};
+use super::plan::{Destination, Plan, Side};
 use super::state::FinishedLaunch;
 use crate::baseline::{Baseline, BaselineError, BaselineName, Existing, PARTIAL_PREFIX, folder_of};
-use crate::environment::Environment;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -65,17 +64,30 @@ pub(super) fn check_writable(baselines: &Path) -> Result<(), RecordingError> {
 pub(super) fn existing_for(
     baselines: &Path,
     name: &BaselineName,
-    environment: &Environment,
+    side: &Side,
     options: &Options,
 ) -> Result<Baseline, RecordingError> {
     let existing = Baseline::read(&folder_of(baselines, name))?;
     let recorded = &existing.manifest;
     let mut differences = difference_lines(
-        &between_sessions(&recorded.environment, environment),
+        &between_sessions(&recorded.environment, &side.environment),
         "in the baseline",
         "here",
     );
     differences.extend(options.differences_from(&recorded.settings));
+    let (then, now) = (&recorded.settings.injected_fault, &side.treatment.fault);
+    if then != now {
+        let said = |fault: &Option<String>| {
+            fault
+                .as_ref()
+                .map_or_else(|| String::from("none"), |fault| format!("{fault:?}"))
+        };
+        differences.push(format!(
+            "injected fault: {} in the baseline, {} here",
+            said(then),
+            said(now)
+        ));
+    }
     if differences.is_empty() {
         return Ok(existing);
     }

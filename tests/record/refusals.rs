@@ -18,10 +18,7 @@ fn flags_that_make_no_recording_are_wrong_usage() {
             &["--launches", "9223372036854775808"],
             "--launches 9223372036854775808 are more than a baseline holds; give 4096 or fewer",
         ),
-        (
-            &[&two[..], &["b", "--launches", "4097"]].concat(),
-            "give 4096 or fewer",
-        ),
+        (&[&two[..], &["b", "--launches", "4097"]].concat(), "give 4096 or fewer"),
         (
             &["--sample-size", "18446744073709551615"],
             "--sample-size: give 1000000 samples or fewer",

@@ -133,6 +133,21 @@ fn another_session_must_be_of_the_same_measurement() {
         "{long}"
     );
     assert_eq!(place.baseline("ours"), before);
+    // What a driver function was made to do is part of what was measured.
+    let manifest = place.path().join("criterion-baselines/ours/manifest.json");
+    let plain = fs::read_to_string(&manifest).expect("it is there");
+    let faulty = plain.replace(
+        "\"settings\": {",
+        "\"settings\": { \"injected_fault\": \"cuInit=delay:5us\",",
+    );
+    assert_ne!(faulty, plain);
+    fs::write(&manifest, faulty).expect("it can be written");
+    let other = refusal(&mut record(&append), 3);
+    assert!(
+        other.contains(r#"injected fault: "cuInit=delay:5us" in the baseline, none here"#),
+        "{other}"
+    );
+    fs::write(&manifest, plain).expect("it can be written");
 
     // What the other session had to skip leaves the baseline, with its reason.
     let turns = place.starts("first").len() as u64 + 1;
