@@ -166,10 +166,8 @@ fn a_code_that_cust_keeps_to_itself_is_reported() {
     };
     let retained = Ledger::take().contexts;
     let error = Device::open(DeviceChoice::Host, None).expect_err("the context is not current");
-    assert_eq!(
-        error.to_string(),
-        "cannot use the device: cuCtxSetCurrent failed: CUDA_ERROR_SYSTEM_DRIVER_MISMATCH (803)"
-    );
+    let says = "cannot use the device: cuCtxSetCurrent failed: CUDA_ERROR_SYSTEM_DRIVER_MISMATCH (803); ";
+    assert!(error.to_string().starts_with(says), "{error}");
     assert_eq!(
         Ledger::take().contexts,
         retained,

@@ -71,6 +71,15 @@ fn what_cannot_be_replayed_is_one_line_and_exit_3() {
     let path = path.to_str().expect("UTF-8");
     let other = replay(&[path, "--traced-device", "0:7"], "512");
     refused(&other, &[path, "no device 0:7", "--traced-device takes one of 0:0"]);
+    let same = replay(&[path, "--dump-operations", path], "512");
+    assert_eq!(same.status.code(), Some(2), "{}", stderr(&same));
+    assert!(stderr(&same).contains("--dump-operations"), "{}", stderr(&same));
+    assert!(
+        std::fs::read_to_string(path)
+            .expect("it is there")
+            .starts_with("Thread,"),
+        "untouched"
+    );
     let full = replay(&[path, "--dump-operations", "/nonexistent/operations"], "512");
     refused(&full, &[path, "cannot write /nonexistent/operations"]);
 }

@@ -1,7 +1,7 @@
 //! What `critcmp --export` writes: Criterion's estimates of one baseline, without the samples.
 
 use super::input::{Input, InputKind};
-use super::read::{check_id, read_file};
+use super::read::{check_id, read_file_or_pipe};
 use super::resolve::InputError;
 use super::unique;
 use crate::stats::{BenchmarkId, ProcessTime, Sample, Side};
@@ -23,7 +23,7 @@ struct Export {
 
 /// Reads an export; `name` is the baseline that it must hold.
 pub(super) fn read(text: &str, path: &Path, name: Option<&str>) -> Result<Input, InputError> {
-    let bytes = read_file(path, FILE_BYTES_MAX)?;
+    let bytes = read_file_or_pipe(path, FILE_BYTES_MAX)?;
     let no_export = |reason: String| InputError::NoExport {
         path: path.to_owned(),
         reason,

@@ -10,7 +10,8 @@ use crate::stats::{InvalidSample, Sample};
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeSet;
-use std::io::Read as _;
+use std::fs::File;
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
 /// The file of the manifest.
@@ -226,20 +227,35 @@ fn without_line(error: &serde_json::Error) -> String {
 
 /// Reads a file that is not larger than any recording.
 pub(super) fn read_file(path: &Path, limit_bytes: u64) -> Result<Vec<u8>, BaselineError> {
+    read_opened(path, named_file::open(path), limit_bytes)
+}
+
+/// Reads a file that the user named, likewise, or what a shell pipes in its place.
+pub(super) fn read_file_or_pipe(path: &Path, limit_bytes: u64) -> Result<Vec<u8>, BaselineError> {
+    let opened = named_file::open_or_pipe(path).map(|(file, _)| file);
+    read_opened(path, opened, limit_bytes)
+}
+
+fn read_opened(path: &Path, opened: io::Result<File>, limit_bytes: u64) -> Result<Vec<u8>, BaselineError> {
     let unreadable = |error| BaselineError::Unreadable {
         path: path.to_owned(),
         error,
     };
-    let file = named_file::open(path).map_err(unreadable)?;
+    let too_large = |size_bytes| BaselineError::TooLarge {
+        path: PathBuf::from(path),
+        size_bytes,
+        limit_bytes,
+    };
+    let file = opened.map_err(unreadable)?;
     let size_bytes = file.metadata().map_err(unreadable)?.len();
     if size_bytes > limit_bytes {
-        return Err(BaselineError::TooLarge {
-            path: PathBuf::from(path),
-            size_bytes,
-            limit_bytes,
-        });
+        return Err(too_large(size_bytes));
     }
     let mut bytes = Vec::new();
-    file.take(limit_bytes).read_to_end(&mut bytes).map_err(unreadable)?;
-    Ok(bytes)
+    // A pipe does not say how much is to come.
+    file.take(limit_bytes + 1).read_to_end(&mut bytes).map_err(unreadable)?;
+    match bytes.len() as u64 {
+        size_bytes if size_bytes > limit_bytes => Err(too_large(size_bytes)),
+        _ => Ok(bytes),
+    }
 }

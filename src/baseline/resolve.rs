@@ -92,14 +92,20 @@ fn those(there: &[String], none: &str) -> String {
     }
 }
 
-impl Input {
-    /// Reads what a text names: a baseline by its name or folder, `criterion-home@baseline-name`, or an
-    /// export of critcmp with or without `@name`.
-    ///
-    /// # Errors
-    ///
-    /// A name or path that leads to nothing, to several things, or to something that cannot be read.
-    pub fn named(text: &str, baselines: &Path) -> Result<Input, InputError> {
+/// Where a text leads.
+enum Place<'a> {
+    /// The folder of a baseline that was given by its name.
+    Baseline(PathBuf),
+    /// A folder, of whatever kind.
+    Folder(&'a Path),
+    /// A Criterion home and one of its baselines.
+    Home(&'a Path, &'a str),
+    /// A file and the baseline that it must hold.
+    File(&'a Path, Option<&'a str>),
+}
+
+impl<'a> Place<'a> {
+    fn of(text: &'a str, baselines: &Path) -> Result<Place<'a>, InputError> {
         let path = Path::new(text);
         if !text.contains('/') {
             let in_baselines = text
@@ -110,25 +116,25 @@ impl Input {
             let is_here = path.join(MANIFEST).is_file();
             match (in_baselines, is_here) {
                 (Some(_), true) => return Err(InputError::Ambiguous(text.to_owned())),
-                (Some(folder), false) => return Input::from_baseline(text, &folder),
+                (Some(folder), false) => return Ok(Place::Baseline(folder)),
                 (None, _) => {}
             }
         }
         if path.is_dir() {
-            return Input::from_folder(text, path);
+            return Ok(Place::Folder(path));
         }
         if path.exists() {
-            return critcmp::read(text, path, None);
+            return Ok(Place::File(path, None));
         }
         // Both paths and names may hold an @; the longest path that exists wins.
         let splits = text.rmatch_indices('@').map(|(at, _)| (&text[..at], &text[at + 1..]));
         for (container, name) in splits {
             let container = Path::new(container);
             if container.is_dir() {
-                return criterion_samples::read(text, container, name);
+                return Ok(Place::Home(container, name));
             }
             if container.is_file() {
-                return critcmp::read(text, container, Some(name));
+                return Ok(Place::File(container, Some(name)));
             }
         }
         match text.rsplit_once('@') {
@@ -140,6 +146,32 @@ impl Input {
                 there: names_in(baselines),
             }),
         }
+    }
+}
+
+impl Input {
+    /// Reads what a text names: a baseline by its name or folder, `criterion-home@baseline-name`, or an
+    /// export of critcmp with or without `@name`.
+    ///
+    /// # Errors
+    ///
+    /// A name or path that leads to nothing, to several things, or to something that cannot be read.
+    pub fn named(text: &str, baselines: &Path) -> Result<Input, InputError> {
+        match Place::of(text, baselines)? {
+            Place::Baseline(folder) => Input::from_baseline(text, &folder),
+            Place::Folder(folder) => Input::from_folder(text, folder),
+            Place::Home(home, name) => criterion_samples::read(text, home, name),
+            Place::File(path, name) => critcmp::read(text, path, name),
+        }
+    }
+
+    /// The file or folder that [`Input::named`] would read from; `None` where that leads to nothing.
+    #[must_use]
+    pub fn path_of(text: &str, baselines: &Path) -> Option<PathBuf> {
+        Some(match Place::of(text, baselines).ok()? {
+            Place::Baseline(folder) => folder,
+            Place::Folder(path) | Place::Home(path, _) | Place::File(path, _) => path.to_owned(),
+        })
     }
 
     fn from_folder(text: &str, folder: &Path) -> Result<Input, InputError> {

@@ -2,7 +2,7 @@
 
 use super::output::{failed, print, write_file, wrong_usage};
 use super::report::comparison_page;
-use super::request::{RequestArguments, read};
+use super::request::{RequestArguments, read, spare_sides};
 use clap::ValueEnum;
 use poolbench::report::{Compared, comparison_json, comparison_markdown, comparison_text};
 use poolbench::stats::Options;
@@ -43,6 +43,11 @@ pub(super) fn run(arguments: &Arguments) -> ExitCode {
         Ok(options) => options,
         Err(message) => return wrong_usage(&message),
     };
+    if let Some(out) = &arguments.out
+        && let Err(message) = spare_sides(out, [&arguments.base, &arguments.new])
+    {
+        return wrong_usage(&message);
+    }
     let compared = match compared(arguments, options) {
         Ok(compared) => compared,
         Err(message) => return failed(&message),

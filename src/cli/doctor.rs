@@ -3,6 +3,7 @@
 use super::output::{failed, print};
 use poolbench::counted::counted;
 use poolbench::cuda::{Device, Kernels, MemoryPool};
+use poolbench::driver;
 use poolbench::environment::{DeviceFacts, Environment, GpuFacts, HostFacts};
 use poolbench::strategy;
 use std::fmt::Write as _;
@@ -160,6 +161,17 @@ fn probe(device: &Device) -> Vec<String> {
     [kernels, pools].into_iter().filter_map(Result::err).collect()
 }
 
+/// What to do to measure a GPU instead of the host device.
+fn not_a_gpu() -> String {
+    if driver::reports_no_device() {
+        return format!(
+            "this is not a GPU: the NVIDIA driver is there, but reports no device; {}",
+            driver::no_device_remedy()
+        );
+    }
+    String::from("this is not a GPU: install the NVIDIA driver (nvidia-smi must list a device) to measure one")
+}
+
 /// What would spoil a measurement, each with the remedy.
 fn doubts(environment: &Environment) -> Vec<String> {
     let Environment {
@@ -175,10 +187,7 @@ fn doubts(environment: &Environment) -> Vec<String> {
             doubts.push(text.to_owned());
         }
     };
-    doubt(
-        device.name == "host",
-        "this is not a GPU: install the NVIDIA driver (nvidia-smi must list a device) to measure one",
-    );
+    doubt(device.name == "host", &not_a_gpu());
     doubt(
         !device.memory_pools,
         "no memory pools: stream-ordered strategies are skipped; they need driver 460 or newer and a device that supports them (not every vGPU does)",

@@ -3,8 +3,9 @@
 use clap::ValueEnum;
 use poolbench::report::OneLine;
 use poolbench::whole_file;
+use std::fs;
 use std::io::{self, Write as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// How a result is printed.
@@ -63,4 +64,39 @@ pub(super) fn print(text: &str) -> Result<(), String> {
 pub(super) fn write_file(path: &Path, text: &str) -> Result<(), String> {
     whole_file::write(path, text.as_bytes())
         .map_err(|error| format!("cannot write {}: {error}; nothing was changed", path.display()))
+}
+
+/// Refuses a file to write that is one of the inputs or lies in one: the result would destroy what it came from.
+///
+/// # Errors
+///
+/// Which input, in a line.
+pub(super) fn spare_inputs(flag: &str, out: &Path, inputs: impl IntoIterator<Item = PathBuf>) -> Result<(), String> {
+    let target = resolved(out);
+    for input in inputs {
+        if fs::canonicalize(&input).is_ok_and(|input| target.starts_with(input)) {
+            return Err(format!(
+                "{flag} {} would write into {}, which is read; name another place",
+                out.display(),
+                input.display()
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Where a path leads, also one that does not exist yet.
+fn resolved(path: &Path) -> PathBuf {
+    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    for ancestor in path.ancestors() {
+        if let Ok(there) = fs::canonicalize(ancestor) {
+            let rest = path.strip_prefix(ancestor).unwrap_or(Path::new(""));
+            return if rest.as_os_str().is_empty() {
+                there
+            } else {
+                there.join(rest)
+            };
+        }
+    }
+    path
 }

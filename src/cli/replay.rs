@@ -1,6 +1,6 @@
 //! `poolbench replay`: an allocation trace under every strategy and threshold, and what to use.
 
-use super::output::{Format, conclude, say};
+use super::output::{Format, conclude, say, spare_inputs, wrong_usage};
 use clap::Args;
 use poolbench::counted::counted;
 use poolbench::cuda::Device;
@@ -122,6 +122,11 @@ fn process_and_device(text: &str) -> Result<(u32, u32), String> {
 }
 
 pub(super) fn run(arguments: &Arguments) -> ExitCode {
+    if let Some(path) = &arguments.dump_operations
+        && let Err(message) = spare_inputs("--dump-operations", path, [arguments.trace.clone()])
+    {
+        return wrong_usage(&message);
+    }
     conclude(report(arguments))
 }
 

@@ -1,7 +1,7 @@
 //! `poolbench report`: one HTML file for a reviewer.
 
 use super::output::{failed, print, write_file, wrong_usage};
-use super::request::{RequestArguments, read};
+use super::request::{RequestArguments, read, spare_sides};
 use poolbench::baseline::Input;
 use poolbench::command_line::CommandLine;
 use poolbench::counted::counted;
@@ -38,6 +38,11 @@ pub(super) fn run(arguments: &Arguments) -> ExitCode {
         Ok(options) => options,
         Err(message) => return wrong_usage(&message),
     };
+    if arguments.out.is_some()
+        && let Err(message) = spare_sides(&path(arguments), [&arguments.base].into_iter().chain(&arguments.new))
+    {
+        return wrong_usage(&message);
+    }
     match report(arguments, options) {
         Ok(code) => ExitCode::from(code),
         Err(message) => failed(&message),

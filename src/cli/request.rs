@@ -1,5 +1,6 @@
 //! What every comparison is asked for: the flags that `compare` and `report` share.
 
+use super::output::spare_inputs;
 use poolbench::baseline::{FOLDER, Input, known_spread};
 use poolbench::command_line::CommandLine;
 use poolbench::report::{CompareRequest, Compared};
@@ -78,4 +79,16 @@ impl RequestArguments {
 /// A side that cannot be read, in a line.
 pub(super) fn read(text: &str) -> Result<Input, String> {
     Input::named(text, Path::new(FOLDER)).map_err(|error| error.to_string())
+}
+
+/// Refuses to write over what is read, as [`spare_inputs`], for sides as [`read`] takes them.
+///
+/// # Errors
+///
+/// Which side, in a line.
+pub(super) fn spare_sides<'a>(out: &Path, sides: impl IntoIterator<Item = &'a String>) -> Result<(), String> {
+    let paths = sides
+        .into_iter()
+        .filter_map(|side| Input::path_of(side, Path::new(FOLDER)));
+    spare_inputs("--out", out, paths)
 }

@@ -2,6 +2,7 @@
 
 use super::error::{Error, Result, check, report_failed_drop, through_cust};
 use crate::driver::{self, Backend, BindError, DeviceChoice, Function, api};
+use std::borrow::Cow;
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
@@ -21,8 +22,13 @@ pub enum OpenError {
     #[error(transparent)]
     Bind(#[from] BindError),
     /// The device is there but does not open.
-    #[error("cannot use the device: {0}")]
+    #[error("cannot use the device: {0}{hint}", hint = remedy(.0))]
     Device(#[from] Error),
+}
+
+/// What usually helps, as part of the line.
+fn remedy(error: &Error) -> Cow<'static, str> {
+    error.code().map_or(Cow::Borrowed(""), driver::hint)
 }
 
 /// Device attributes that decide what can be measured, by the driver's numbers.

@@ -1,6 +1,7 @@
 //! Failures of driver calls: which call, and the driver's own code.
 
 use crate::driver::{self, Code, Function};
+use std::io::Write as _;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use thiserror::Error;
 
@@ -204,7 +205,8 @@ pub(crate) fn note_unreleased(error: Error) {
 pub(crate) fn report_failed_drop(what: &str, result: Result<()>) {
     if let Err(error) = result {
         if failures().calls <= 1 {
-            eprintln!("poolbench: releasing a {what}: {error}");
+            // A destructor that panics while another panic unwinds would abort, so nobody may be listening.
+            let _ = writeln!(std::io::stderr(), "poolbench: releasing a {what}: {error}");
         }
         note_unreleased(error);
     }

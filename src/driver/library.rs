@@ -1,9 +1,12 @@
 //! Finding, loading and starting a driver library.
 
-use super::{Backend, Code, DeviceChoice, Function, Table, hooks, host};
+use super::hint::{hidden_by, hint};
+use super::version::version;
+use super::{Backend, Code, DeviceChoice, Fallback, Function, Table, hooks, host};
 use crate::counted::counted;
 use crate::named_file;
 use libloading::Library;
+use std::borrow::Cow;
 use std::ffi::c_int;
 use std::path::{Path, PathBuf};
 use thiserror::Error;
@@ -51,12 +54,13 @@ pub enum BindError {
         /// The driver's code.
         code: Code,
         /// What usually helps, empty or beginning with `; `.
-        hint: &'static str,
+        hint: Cow<'static, str>,
     },
     /// There are fewer devices.
     #[error(
-        "POOLBENCH_DEVICE=cuda:{ordinal}, but {library} reports {}; use a smaller number, auto or host",
-        counted(count, "device")
+        "POOLBENCH_DEVICE=cuda:{ordinal}, but {library} reports {}{}; use a smaller number, auto or host",
+        counted(count, "device"),
+        hidden_by().map(|variable| format!(" under {variable}")).unwrap_or_default()
     )]
     Ordinal {
         /// The path or name that was loaded.
@@ -93,7 +97,7 @@ pub(super) struct Binding {
     pub(super) backend: Backend,
     pub(super) missing: Vec<Function>,
     pub(super) version: Option<String>,
-    pub(super) fallback_reason: Option<String>,
+    pub(super) fallback: Option<Fallback>,
 }
 
 impl Binding {
@@ -103,21 +107,19 @@ impl Binding {
             DeviceChoice::Host => Binding::host(None),
             DeviceChoice::Cuda(ordinal) => Binding::cuda(name, ordinal),
             DeviceChoice::Auto => match Binding::cuda(name, 0) {
-                Err(BindError::Library { .. }) if library.is_none() => {
-                    Binding::host(Some(format!("no NVIDIA driver ({DEFAULT_LIBRARY})")))
-                }
+                Err(BindError::Library { .. }) if library.is_none() => Binding::host(Some(Fallback::no_driver())),
                 Err(
                     BindError::Start {
                         code: Code::NO_DEVICE, ..
                     }
                     | BindError::Ordinal { count: 0, .. },
-                ) => Binding::host(Some(String::from("the NVIDIA driver reports no device"))),
+                ) => Binding::host(Some(Fallback::no_device())),
                 bound => bound,
             },
         }
     }
 
-    fn host(fallback_reason: Option<String>) -> Result<Binding, BindError> {
+    fn host(fallback: Option<Fallback>) -> Result<Binding, BindError> {
         host::asked_bytes().map_err(BindError::HostMemory)?;
         let (table, missing) = host::table();
         Ok(Binding {
@@ -125,7 +127,7 @@ impl Binding {
             backend: Backend::Host,
             missing,
             version: None,
-            fallback_reason,
+            fallback,
         })
     }
 
@@ -154,13 +156,13 @@ impl Binding {
                 count,
             });
         }
-        let version = loaded_version();
+        let version = version(name == Path::new(DEFAULT_LIBRARY));
         Ok(Binding {
             table,
             backend: Backend::Cuda { ordinal },
             missing,
             version,
-            fallback_reason: None,
+            fallback: None,
         })
     }
 }
@@ -211,47 +213,6 @@ fn start(table: &Table, library: &str) -> Result<c_int, BindError> {
     Ok(count)
 }
 
-fn hint(code: Code) -> &'static str {
-    match code.0 {
-        34 => {
-            "; this is the CUDA toolkit's stub, not a driver: install the NVIDIA driver, or remove the stub from the library path"
-        }
-        100 => {
-            "; check that nvidia-smi lists a device and that CUDA_VISIBLE_DEVICES does not hide it, or use POOLBENCH_DEVICE=host"
-        }
-        802 => "; the system is not ready (on NVSwitch machines the fabric manager must run)",
-        803 => {
-            "; this library does not belong to the kernel driver that runs: reboot after the upgrade, or choose the matching libcuda.so"
-        }
-        804 => "; forward compatibility is not supported on this device: use the driver's own libcuda.so",
-        999 => "; look for driver messages in the kernel log (dmesg)",
-        _ => "",
-    }
-}
-
-/// The version in the file name of the libcuda that this process has mapped, which is the user-mode
-/// driver that is measured; a compatibility library differs from the kernel's driver.
-fn loaded_version() -> Option<String> {
-    let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
-    maps.lines()
-        .filter_map(mapped_file)
-        .find_map(|path| version_in_file_name(Path::new(path)))
-}
-
-/// The file of a line of `/proc/self/maps`; its path is absolute, may hold spaces, and is the line's last part.
-fn mapped_file(line: &str) -> Option<&str> {
-    let path = &line[line.find('/')?..];
-    // What an upgrade has replaced on disk is still what runs here.
-    Some(path.strip_suffix(" (deleted)").unwrap_or(path))
-}
-
-fn version_in_file_name(path: &Path) -> Option<String> {
-    let name = path.file_name()?.to_str()?;
-    let version = name.strip_prefix("libcuda.so.")?;
-    let dotted = version.contains('.') && version.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
-    dotted.then(|| version.to_owned())
-}
-
 /// The library that the environment names, `None` for the default.
 #[must_use]
 pub fn from_environment() -> Option<PathBuf> {
@@ -263,31 +224,6 @@ pub fn from_environment() -> Option<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn version_comes_from_the_real_file() {
-        let version = |path: &str| version_in_file_name(Path::new(path));
-        assert_eq!(version("/usr/lib/libcuda.so.580.159.04").as_deref(), Some("580.159.04"));
-        assert_eq!(version("/usr/lib/libcuda.so.1"), None);
-        assert_eq!(version("/usr/lib/libcudart.so.13.0"), None);
-    }
-
-    #[test]
-    fn version_is_found_in_a_folder_with_spaces_and_of_a_file_that_is_gone() {
-        let version = |line: &str| mapped_file(line).and_then(|path| version_in_file_name(Path::new(path)));
-        let mapped = |file: &str| format!("7f5e9c000000-7f5e9c021000 r-xp 00000000 08:01 1048602    {file}");
-        let found = Some(String::from("580.159.04"));
-        for file in [
-            "/opt/cuda compat 13/libcuda.so.580.159.04",
-            "/usr/lib/libcuda.so.580.159.04 (deleted)",
-            "/usr/lib/libcuda.so.580.159.04",
-        ] {
-            assert_eq!(version(&mapped(file)), found, "{file}");
-        }
-        for file in ["", "[heap]", "/usr/lib/libcuda.so.1", "/usr/lib/libc.so.6"] {
-            assert_eq!(version(&mapped(file)), None, "{file}");
-        }
-    }
 
     #[test]
     fn a_named_library_is_never_replaced_by_the_host_device() {

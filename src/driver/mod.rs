@@ -9,14 +9,17 @@ mod code;
 #[cfg(feature = "fault-injection")]
 pub mod fault;
 mod functions;
+mod hint;
 mod hooks;
 pub mod host;
 pub mod library;
 pub mod log;
 mod table;
+mod version;
 
 pub use code::{Code, take_first_failure};
 pub use functions::{Function, Table, api};
+pub use hint::{hint, no_device_remedy};
 pub use library::BindError;
 
 use library::Binding;
@@ -59,6 +62,32 @@ pub enum Backend {
     Host,
 }
 
+/// Why the host device is measured although nobody asked for it.
+#[derive(Debug)]
+struct Fallback {
+    /// There is a driver, which reports no device.
+    has_driver: bool,
+    /// The beginning of a run's first line.
+    reason: String,
+}
+
+impl Fallback {
+    fn no_driver() -> Fallback {
+        Fallback {
+            has_driver: false,
+            reason: format!("no NVIDIA driver ({})", library::DEFAULT_LIBRARY),
+        }
+    }
+
+    fn no_device() -> Fallback {
+        let hidden_by = hint::hidden_by().map(|variable| format!(" ({variable})"));
+        Fallback {
+            has_driver: true,
+            reason: format!("the NVIDIA driver reports no device{}", hidden_by.unwrap_or_default()),
+        }
+    }
+}
+
 /// Binds the driver table for the rest of the process and returns what it was bound to.
 ///
 /// The first call decides; later calls return the same, whatever they ask for, because handles of one
@@ -86,7 +115,15 @@ pub fn is_host() -> bool {
 /// Why [`DeviceChoice::Auto`] took the host device, `None` where it did not.
 #[must_use]
 pub fn fallback_reason() -> Option<&'static str> {
-    BOUND.get().and_then(|binding| binding.fallback_reason.as_deref())
+    let fallback = BOUND.get().and_then(|binding| binding.fallback.as_ref());
+    fallback.map(|fallback| fallback.reason.as_str())
+}
+
+/// Whether [`DeviceChoice::Auto`] took the host device although there is a driver, which reports no device.
+#[must_use]
+pub fn reports_no_device() -> bool {
+    let fallback = BOUND.get().and_then(|binding| binding.fallback.as_ref());
+    fallback.is_some_and(|fallback| fallback.has_driver)
 }
 
 /// The version of the bound driver library (`580.159.04`), from the file that was loaded.

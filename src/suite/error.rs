@@ -12,6 +12,55 @@ pub enum SuiteError {
     /// The device cannot be used.
     #[error(transparent)]
     Open(#[from] crate::cuda::OpenError),
+    /// A value of the command line is wrong.
+    #[error("{0}")]
+    Usage(String),
+    /// Criterion refused the command line, and has said why.
+    #[error("Criterion refused the command line")]
+    Refused,
+    /// Nobody reads what is printed any more.
+    #[error("nobody reads what is printed")]
+    NobodyListens,
+    /// Results cannot be kept.
+    #[error("cannot keep results in {}: {error}; {remedy}", path.display())]
+    Home {
+        /// Criterion's output folder.
+        path: PathBuf,
+        /// The operating system's words.
+        error: std::io::Error,
+        /// What to do.
+        remedy: &'static str,
+    },
+    /// Another run has the folder.
+    #[error(
+        "another run (process {process}) measures into {}: wait for its end, or point CRITERION_HOME at another folder",
+        path.display()
+    )]
+    HomeInUse {
+        /// Criterion's output folder.
+        path: PathBuf,
+        /// The other's number, as it wrote it.
+        process: String,
+    },
+    /// A baseline to compare with is not there.
+    #[error(
+        "Baseline '{name}' must exist, and there is no {}; save it with --save-baseline {name}, or compare what it has with --baseline-lenient {name}",
+        folder.display()
+    )]
+    NoSaved {
+        /// Its name.
+        name: String,
+        /// Where its measurement of a case should be.
+        folder: PathBuf,
+    },
+    /// A baseline to compare with is not whole.
+    #[error("{}: {reason}; save the baseline again, or remove its folder", path.display())]
+    Saved {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
     /// A case failed.
     #[error("{id}: {failure}")]
     Case {
@@ -64,4 +113,16 @@ pub enum SuiteError {
         /// Why not.
         error: std::io::Error,
     },
+}
+
+impl SuiteError {
+    /// The exit code: 2 for wrong usage, 0 where nobody is left to be told, otherwise 3.
+    #[must_use]
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            SuiteError::NobodyListens => 0,
+            SuiteError::Usage(_) | SuiteError::Refused => 2,
+            _ => 3,
+        }
+    }
 }

@@ -1,6 +1,9 @@
 //! A bench executable: opens the device, hands cases to Criterion, and reports what they found.
 
+mod arguments;
 mod error;
+mod home;
+mod output;
 mod recorder;
 mod sampler;
 mod settings;
@@ -9,23 +12,25 @@ mod turns;
 pub use error::SuiteError;
 
 use crate::api_summary;
-use crate::baseline::criterion_home;
+use crate::baseline::criterion_home::{self, Before};
 use crate::case::BenchmarkId;
 use crate::counted::counted;
 use crate::cuda::{Device, Kernels};
 use crate::measure::{self, Case, Failure, Observation, Workload};
 use crate::report::api_summary_table;
 use crate::run_record::RunRecord;
+use arguments::{Arguments, configured};
 use criterion::{Criterion, SamplingMode, Throughput};
+use home::Home;
+use output::{nobody_listens, quiet_panics, say};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 use recorder::Recorder;
-use settings::{api_summary_wanted, defaults, order_seed};
+use settings::{api_summary_wanted, defaults, order_seed, wants_no_color};
 use std::panic::{self, AssertUnwindSafe};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::SystemTime;
 
 /// The exit code of inputs that cannot be read and of a device that failed.
 const EXIT_FAILED: u8 = 3;
@@ -45,8 +50,11 @@ pub struct Outcome {
 /// A running bench executable.
 pub struct Suite {
     device: Option<Device>,
+    arguments: Arguments,
     criterion: Criterion,
     home: PathBuf,
+    /// Held to the run's end.
+    _locked: Home,
     order_seed: Option<u64>,
     api_summary: bool,
     record: RunRecord,
@@ -63,9 +71,13 @@ pub fn main(name: &'static str, cases: impl FnMut(&mut Suite) -> Result<(), Suit
     match finished {
         Ok(Ok(())) => ExitCode::SUCCESS,
         Ok(Err(error)) => {
-            eprintln!("poolbench: {error}");
-            ExitCode::from(EXIT_FAILED)
+            // Of the one nobody would hear, and the other was said.
+            if !matches!(error, SuiteError::NobodyListens | SuiteError::Refused) {
+                say(&error);
+            }
+            ExitCode::from(error.exit_code())
         }
+        Err(payload) if nobody_listens(payload.as_ref()) => ExitCode::SUCCESS,
         // The panic hook has printed its line.
         Err(_) => ExitCode::from(EXIT_FAILED),
     }
@@ -80,54 +92,39 @@ pub fn run(name: &'static str, cases: impl FnMut(&mut Suite) -> Result<(), Suite
     Suite::run(name, cases)
 }
 
-/// Panics that reach here are Criterion's way to say that an argument is wrong (a baseline that does
-/// not exist); a backtrace would hide the line that says so.
-fn quiet_panics() {
-    panic::set_hook(Box::new(|info| {
-        let message = info.payload();
-        let text = message
-            .downcast_ref::<&str>()
-            .copied()
-            .or(message.downcast_ref::<String>().map(String::as_str));
-        let message = text.unwrap_or("unknown failure");
-        let place = info
-            .location()
-            .map(|location| format!(" ({}:{})", short(location.file()), location.line()));
-        eprintln!("poolbench: {}{}", message.trim_end(), place.unwrap_or_default());
-    }));
-}
-
-/// The end of a source path: enough to report, without the machine's folders.
-fn short(file: &str) -> &str {
-    let mut parts = file.rmatch_indices('/');
-    parts.nth(1).map_or(file, |(index, _)| &file[index + 1..])
-}
-
 impl Suite {
     fn run(name: &'static str, mut cases: impl FnMut(&mut Suite) -> Result<(), SuiteError>) -> Result<(), SuiteError> {
+        // What the user wrote comes first: no driver is needed to say what is wrong with it.
+        let arguments = Arguments::of_process()?;
+        let request = recorder::request()?;
+        let order_seed = order_seed()?;
+        let api_summary = api_summary_wanted()?;
         // A list of ids needs no device.
-        let device = if std::env::args().any(|argument| argument == "--list") {
+        let device = if arguments.lists() {
             None
         } else {
             Some(Device::from_environment()?)
         };
         if let Some(device) = &device {
-            eprintln!("poolbench: {device}");
+            say(device);
         }
-        let home = criterion_home::folder(&device.as_ref().map_or_else(|| String::from("host"), Device::slug));
+        let home = Home::of(device.as_ref(), arguments.measures())?;
         let on_host = device.as_ref().is_none_or(Device::is_host);
-        let criterion = defaults(on_host).output_directory(&home).configure_from_args();
-        let recorder = match (recorder::request()?, &device) {
+        let mut criterion = configured(defaults(on_host).output_directory(home.folder()))?;
+        if arguments.leaves_color_to_environment() && wants_no_color() {
+            criterion = criterion.with_output_color(false);
+        }
+        let recorder = match (request, &device) {
             (Some(request), Some(device)) => Some(Recorder::new(name, request, device)?),
             _ => None,
         };
-        let order_seed = order_seed()?;
-        let api_summary = api_summary_wanted()?;
         let record = RunRecord::new(name, device.as_ref());
         let mut suite = Suite {
             device,
+            arguments,
             criterion,
-            home,
+            home: home.folder().to_owned(),
+            _locked: home,
             order_seed,
             api_summary,
             record,
@@ -140,8 +137,12 @@ impl Suite {
             suite.home = suite.home.join("recorded");
             let _ = std::fs::remove_dir_all(&suite.home);
         }
-        let result = cases(&mut suite);
-        suite.criterion.final_summary();
+        let result = unless_nobody_listens(|| cases(&mut suite));
+        let summarised = unless_nobody_listens(|| {
+            suite.criterion.final_summary();
+            Ok(())
+        });
+        let result = result.and(summarised);
         suite.close(result)
     }
 
@@ -171,17 +172,15 @@ impl Suite {
         if self.record.is_empty() {
             return Ok(());
         }
-        let path = self
-            .home
-            .with_file_name("runs")
-            .join(format!("{}.json", self.record.bench));
+        let path = criterion_home::runs_folder(&self.home).join(format!("{}.json", self.record.bench));
         let written = self
             .record
             .write(&path)
             .map_err(|error| SuiteError::Record { path, error });
         let report = self.home.join("report/index.html");
-        if result.is_ok() && report.is_file() {
-            eprintln!("poolbench: report: {}", report.display());
+        // One that an earlier run left is not this one's.
+        if result.is_ok() && self.arguments.makes_report() && report.is_file() {
+            say(format_args!("report: {}", report.display()));
         }
         written
     }
@@ -206,6 +205,9 @@ impl Suite {
         if let Some(seed) = self.order_seed {
             order.shuffle(&mut StdRng::seed_from_u64(seed));
         }
+        if self.recorder.is_none() && self.device.is_some() {
+            self.check_baselines(&ids)?;
+        }
         let outcomes = if self.recorder.is_some() {
             let cases: Vec<_> = ids.iter().zip(cases.iter().map(|case| case as &dyn Case)).collect();
             self.group_in_turns(name, &cases, order)?
@@ -219,8 +221,18 @@ impl Suite {
         Ok(outcomes.into_iter().flatten().collect())
     }
 
+    /// Looks at the baselines that are to be compared with, before anything is measured for nothing.
+    fn check_baselines(&self, ids: &[BenchmarkId]) -> Result<(), SuiteError> {
+        for (name, strict) in self.arguments.needed_baselines() {
+            for id in ids.iter().filter(|id| self.arguments.selects(id)) {
+                home::check_saved(&self.home, id, name, strict)?;
+            }
+        }
+        Ok(())
+    }
+
     fn case(&mut self, group: &str, id: &BenchmarkId, case: &dyn Case) -> Result<Option<Outcome>, SuiteError> {
-        let started = SystemTime::now();
+        let before = Before::of(&self.home, id);
         crate::cuda::forget_failures();
         let device = self.device.clone();
         let device = device.as_ref();
@@ -241,23 +253,28 @@ impl Suite {
                 });
             });
         }));
-        drop(criterion_group);
-        if let Err(payload) = measured {
+        // The end of a group is printed, too, and must not hide how its case ended.
+        let ended = panic::catch_unwind(AssertUnwindSafe(|| drop(criterion_group)));
+        if let Err(payload) = measured.and(ended) {
             let failure = match payload.downcast::<Interrupt>() {
                 Ok(interrupt) => *interrupt,
-                Err(payload) => panic::resume_unwind(payload),
+                Err(payload) => {
+                    // Nothing has proven it.
+                    before.discard_since(&self.home, id);
+                    panic::resume_unwind(payload)
+                }
             };
             if let (Some(workload), Some(device)) = (prepared, device) {
                 // The first failure is the one to report.
                 let _ = measure::abandon(workload, device);
             }
-            return self.interrupted(id, failure, started).map(|()| None);
+            return self.interrupted(id, failure, &before).map(|()| None);
         }
         // A case that the filter leaves out was never prepared.
         let (Some(mut workload), Some(device)) = (prepared, device) else {
             return Ok(None);
         };
-        let median_ns = criterion_home::median_ns_since(&self.home, id, started);
+        let median_ns = before.median_ns_since(&self.home, id);
         if let (Some(_), Ok(saved)) = (median_ns, criterion_home::last_sample(&self.home, id)) {
             workload.keep_samples(saved.iters.len());
         }
@@ -265,7 +282,7 @@ impl Suite {
             .finish(case, workload)
             .and_then(|observation| self.print_api_summary(id, case, device).map(|()| observation))
             .and_then(|observation| all_released().map(|()| observation))
-            .map_err(|failure| self.fail(id, failure, started))?;
+            .map_err(|failure| self.fail(id, failure, &before))?;
         self.record.add(id, observation);
         Ok(Some(Outcome {
             id: id.clone(),
@@ -330,9 +347,9 @@ impl Suite {
 
     /// Records a skip. What the case could not give back would be in the way of the next, so that is
     /// none.
-    fn skip(&mut self, id: &BenchmarkId, reason: &Failure, started: SystemTime) -> Result<(), SuiteError> {
-        all_released().map_err(|failure| self.fail(id, failure, started))?;
-        eprintln!("poolbench: skipped {id}: {reason}");
+    fn skip(&mut self, id: &BenchmarkId, reason: &Failure, before: &Before) -> Result<(), SuiteError> {
+        all_released().map_err(|failure| self.fail(id, failure, before))?;
+        say(format_args!("skipped {id}: {reason}"));
         self.record.skip(id, reason.to_string());
         if let Some(recorder) = &mut self.recorder {
             recorder.skip(id, reason.to_string());
@@ -341,16 +358,16 @@ impl Suite {
     }
 
     /// Skips a case that the device cannot do; any other failure is the run's end.
-    fn interrupted(&mut self, id: &BenchmarkId, interrupt: Interrupt, started: SystemTime) -> Result<(), SuiteError> {
+    fn interrupted(&mut self, id: &BenchmarkId, interrupt: Interrupt, before: &Before) -> Result<(), SuiteError> {
         match interrupt {
-            Interrupt::SetUp(failure) if failure.is_skip() => self.skip(id, &failure, started),
-            Interrupt::SetUp(failure) | Interrupt::Run(failure) => Err(self.fail(id, failure, started)),
+            Interrupt::SetUp(failure) if failure.is_skip() => self.skip(id, &failure, before),
+            Interrupt::SetUp(failure) | Interrupt::Run(failure) => Err(self.fail(id, failure, before)),
         }
     }
 
     /// Takes back what Criterion saved of a case that failed.
-    fn fail(&self, id: &BenchmarkId, failure: Failure, started: SystemTime) -> SuiteError {
-        criterion_home::discard_since(&self.home, id, started);
+    fn fail(&self, id: &BenchmarkId, failure: Failure, before: &Before) -> SuiteError {
+        before.discard_since(&self.home, id);
         SuiteError::Case {
             id: id.clone(),
             failure,
@@ -362,6 +379,15 @@ impl Suite {
 /// included.
 fn all_released() -> Result<(), Failure> {
     crate::cuda::failed_release().map_or(Ok(()), |error| Err(error.into()))
+}
+
+/// Does what prints. Where nobody reads it, that is an early end like others: what was measured until then is kept.
+fn unless_nobody_listens(work: impl FnOnce() -> Result<(), SuiteError>) -> Result<(), SuiteError> {
+    match panic::catch_unwind(AssertUnwindSafe(work)) {
+        Ok(result) => result,
+        Err(payload) if nobody_listens(payload.as_ref()) => Err(SuiteError::NobodyListens),
+        Err(payload) => panic::resume_unwind(payload),
+    }
 }
 
 /// How a case leaves Criterion's loop without a number.

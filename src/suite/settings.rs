@@ -38,6 +38,11 @@ pub(super) fn api_summary_wanted() -> Result<bool, SuiteError> {
     }
 }
 
+/// Whether `NO_COLOR` is set, to anything but nothing (no-color.org), which Criterion does not look at.
+pub(super) fn wants_no_color() -> bool {
+    std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
+}
+
 pub(super) fn order_seed() -> Result<Option<u64>, SuiteError> {
     let text = variable(ORDER_SEED_VARIABLE);
     if text.is_empty() {

@@ -8,10 +8,11 @@
 //! Between turns a case holds nothing, so what is measured next never meets another case's memory. Each
 //! turn therefore prepares the case, runs one loop that nobody measures, and closes it after its samples.
 
+use super::output::say_plainly;
 use super::recorder::Disturbance;
 use super::sampler::{Sampled, Sampler};
 use super::{Interrupt, Outcome, Suite, SuiteError, all_released};
-use crate::baseline::criterion_home;
+use crate::baseline::criterion_home::{self, Before};
 use crate::case::BenchmarkId;
 use crate::cuda::{Device, Kernels};
 use crate::host_probe::Reading;
@@ -20,7 +21,7 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use std::panic;
 use std::thread::{self, Scope};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 /// How the samples of a case are divided into turns.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -66,7 +67,7 @@ struct Entry<'scope, 'case> {
     id: &'case BenchmarkId,
     case: &'case dyn Case,
     sampler: Sampler<'scope>,
-    started: SystemTime,
+    before: Before,
     division: Division,
     /// It has had its first turn.
     begun: bool,
@@ -132,7 +133,7 @@ impl Suite {
         if !self.recorder().wants(id) {
             return Ok(None);
         }
-        let started = SystemTime::now();
+        let before = Before::of(&self.home, id);
         let sampler = Sampler::start(
             scope,
             Sampled {
@@ -154,7 +155,7 @@ impl Suite {
             && let Err(failure) = self.prove(case, preparation)
         {
             end(sampler);
-            return self.interrupted(id, Interrupt::SetUp(failure), started).map(|()| None);
+            return self.interrupted(id, Interrupt::SetUp(failure), &before).map(|()| None);
         }
         let division = self.recorder().division(id);
         Ok(Some(Entry {
@@ -162,7 +163,7 @@ impl Suite {
             id,
             case,
             sampler,
-            started,
+            before,
             division,
             begun: false,
             waits: true,
@@ -195,7 +196,7 @@ impl Suite {
             }
             Err(interrupt) => {
                 end(entry.sampler);
-                self.interrupted(entry.id, interrupt, entry.started).map(|()| None)
+                self.interrupted(entry.id, interrupt, &entry.before).map(|()| None)
             }
         }
     }
@@ -239,7 +240,7 @@ impl Suite {
     fn samples(&mut self, entry: &mut Entry<'_, '_>, workload: &mut dyn Workload) -> Result<Cost, Failure> {
         if entry.begun {
             // Whoever waits for a sign of life, as `poolbench record` does, hears Criterion only at first.
-            eprintln!("Benchmarking {}: Another turn", entry.id);
+            say_plainly(format_args!("Benchmarking {}: Another turn", entry.id));
             let loop_iterations = workload.iterations_per_loop();
             measure::run(workload, loop_iterations)?;
         } else {
@@ -295,10 +296,10 @@ impl Suite {
             .recorder()
             .add(id, entry.case, saved, &entry.readings, entry.disturbance, observation);
         let kept = kept.map_err(Failure::from).and_then(|()| all_released());
-        kept.map_err(|failure| self.fail(id, failure, entry.started))?;
+        kept.map_err(|failure| self.fail(id, failure, &entry.before))?;
         Ok(Outcome {
             id: id.clone(),
-            median_ns: criterion_home::median_ns_since(&self.home, id, entry.started),
+            median_ns: entry.before.median_ns_since(&self.home, id),
             observation,
         })
     }

@@ -307,3 +307,70 @@ fn a_baseline_against_a_criterion_home_has_no_verdict() {
         "{value}"
     );
 }
+
+/// What a shell puts in the place of `<(command)`, and `/dev/stdin` behind a pipe.
+#[test]
+fn an_export_may_come_through_a_pipe() {
+    let desk = Desk::new();
+    let median = |ns: f64| json!({"median": {"point_estimate": ns}});
+    fs::write(desk.path().join("base.json"), export("base", &median(100.0))).expect("a file");
+    fs::write(desk.path().join("new.json"), export("base", &median(120.0))).expect("a file");
+    let poolbench = env!("CARGO_BIN_EXE_poolbench");
+    let shell = |line: &str| {
+        let output = std::process::Command::new("bash")
+            .args(["-c", line, poolbench])
+            .current_dir(desk.path())
+            .output()
+            .expect("a shell");
+        assert!(output.status.success(), "{line}: {output:?}");
+        String::from_utf8(output.stdout).expect("UTF-8")
+    };
+    for line in [
+        "cat new.json | \"$0\" compare base.json /dev/stdin --format json",
+        "\"$0\" compare <(cat base.json) <(cat new.json) --format json",
+        "\"$0\" compare base.json /dev/stdin --format json < new.json",
+    ] {
+        let value: Value = serde_json::from_str(&shell(line)).expect("JSON");
+        let ratio = benchmark(&value, "g/a")["in_process"]["ratio"]
+            .as_f64()
+            .expect("a ratio");
+        assert!((ratio - 1.2).abs() < 1e-12, "{line}: {ratio}");
+    }
+}
+
+/// The inputs are what cannot be had again.
+#[test]
+fn a_result_is_never_written_over_what_it_came_from() {
+    let desk = Desk::new();
+    let median = |ns: f64| json!({"median": {"point_estimate": ns}});
+    fs::write(desk.path().join("base.json"), export("base", &median(100.0))).expect("a file");
+    fs::write(desk.path().join("new.json"), export("base", &median(120.0))).expect("a file");
+    std::os::unix::fs::symlink("base.json", desk.path().join("link.json")).expect("a link");
+    let recording = [crate::Recording::new("s", 8, 0.0)];
+    desk.keep("old", crate::recorded(&crate::recorded::suite(), &recording, "1", 1));
+    let manifest = desk.baselines().join("old/manifest.json");
+    let before = fs::read(&manifest).expect("it is there");
+    for (base, new, out) in [
+        ("base.json", "new.json", "base.json"),
+        ("base.json", "new.json", "./new.json"),
+        ("base.json@base", "new.json", "link.json"),
+        ("link.json", "new.json", "base.json"),
+        ("old", "new.json", "criterion-baselines/old/manifest.json"),
+        (
+            "new.json",
+            "./criterion-baselines/old",
+            "criterion-baselines/old/deeper/x.html",
+        ),
+    ] {
+        for command in ["compare", "report"] {
+            let ran = desk.poolbench(&[command, base, new, "--out", out]);
+            let says = format!("--out {out} would write into ");
+            assert!(ran.refused(2).contains(&says), "{ran:?}");
+        }
+    }
+    assert_eq!(fs::read(&manifest).expect("it is there"), before);
+    assert!(!desk.baselines().join("old/deeper").exists());
+    // Beside them is fine.
+    let ran = desk.poolbench(&["compare", "base.json", "new.json", "--out", "criterion-baselines/x.md"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+}

@@ -39,7 +39,7 @@ pub struct Tally {
 /// Runs every `n`th case from `index` on. The folder is where the suite writes.
 pub fn run(index: usize, n: usize, extent: Extent, home: &Path) -> Tally {
     let watched = watchdog();
-    let record = home.with_file_name("runs").join(format!("{SUITE}.json"));
+    let record = home.join("runs").join(format!("{SUITE}.json"));
     let sweep = Sweep {
         neighbours: cases::neighbours(),
         record,

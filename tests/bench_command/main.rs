@@ -1,14 +1,19 @@
 //! What a user of `cargo bench` sees: the first and the last line, skips, Criterion's flags, and one
-//! clear line with exit code 3 for everything that is wrong.
+//! clear line with exit code 2 or 3 for everything that is wrong.
 
+#![allow(missing_docs, reason = "tests")]
+
+mod arguments;
+#[path = "../common/mod.rs"]
 mod common;
+mod homes;
+mod readers;
 
 use std::fs;
-use std::path::Path;
 use std::process::{Command, Output};
 use tempfile::TempDir;
 
-const QUICK: [&str; 7] = [
+pub const QUICK: [&str; 7] = [
     "--noplot",
     "--warm-up-time",
     "0.01",
@@ -18,20 +23,20 @@ const QUICK: [&str; 7] = [
     "1000",
 ];
 
-struct Bench {
+pub struct Bench {
     executable: std::path::PathBuf,
-    target: TempDir,
+    pub target: TempDir,
 }
 
 impl Bench {
-    fn new(name: &str) -> Bench {
+    pub fn new(name: &str) -> Bench {
         Bench {
             executable: common::bench_executable(name),
             target: tempfile::tempdir().expect("a temporary folder"),
         }
     }
 
-    fn command(&self, arguments: &[&str]) -> Command {
+    pub fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(&self.executable);
         command.arg("--bench").args(arguments);
         command
@@ -42,31 +47,32 @@ impl Bench {
             "POOLBENCH_ORDER_SEED",
             "CRITERION_HOME",
             "POOLBENCH_HOST_MEMORY_MIB",
+            "NO_COLOR",
         ] {
             command.env_remove(variable);
         }
         command
     }
 
-    fn run(&self, arguments: &[&str]) -> Output {
+    pub fn run(&self, arguments: &[&str]) -> Output {
         self.command(arguments).output().expect("the bench starts")
     }
 
-    fn home(&self) -> std::path::PathBuf {
+    pub fn home(&self) -> std::path::PathBuf {
         self.target.path().join("poolbench/host/criterion")
     }
 }
 
-fn stdout(output: &Output) -> String {
+pub fn stdout(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-fn stderr(output: &Output) -> String {
+pub fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
 /// The lines that are poolbench's own.
-fn own_lines(output: &Output) -> Vec<String> {
+pub fn own_lines(output: &Output) -> Vec<String> {
     stderr(output)
         .lines()
         .filter(|line| line.starts_with("poolbench:"))
@@ -74,8 +80,12 @@ fn own_lines(output: &Output) -> Vec<String> {
         .collect()
 }
 
-fn assert_refused(output: &Output, expected: &str) {
-    assert_eq!(output.status.code(), Some(3), "{}{}", stdout(output), stderr(output));
+pub fn assert_refused(output: &Output, expected: &str) {
+    assert_refused_as(output, 3, expected);
+}
+
+pub fn assert_refused_as(output: &Output, code: i32, expected: &str) {
+    assert_eq!(output.status.code(), Some(code), "{}{}", stdout(output), stderr(output));
     let lines = own_lines(output);
     let last = lines.last().expect("a line of ours");
     assert!(last.contains(expected), "{lines:?}");
@@ -144,7 +154,7 @@ fn baselines_and_filters_work_as_criterion_users_know_them() {
     );
     assert_refused(
         &with(&["--baseline", "never-saved"]),
-        "Baseline 'never-saved' must exist",
+        "Baseline 'never-saved' must exist, and there is no ",
     );
     let quick = bench.run(&["--quick", "--noplot", "threshold=max/1MiB"]);
     assert!(quick.status.success(), "{}", stderr(&quick));
@@ -291,21 +301,4 @@ fn shuffled_cases_give_the_same_table() {
     assert!(
         place("| 4KiB  | hoisted") < place("| 4KiB  | sync") && place("| 4KiB  | sync") < place("| 64KiB | hoisted")
     );
-}
-
-#[test]
-fn the_report_folder_of_a_user_is_kept_to() {
-    let bench = Bench::new("scratch_loop");
-    let home = tempfile::tempdir().expect("a temporary folder");
-    let mut command = bench.command(&[&QUICK[..], &["hoisted/4KiB"]].concat());
-    assert!(
-        command
-            .env("CRITERION_HOME", home.path())
-            .output()
-            .expect("the bench starts")
-            .status
-            .success()
-    );
-    assert!(home.path().join("scratch_loop/hoisted/4KiB/new/sample.json").is_file());
-    assert!(!Path::new(&bench.home()).exists());
 }
