@@ -66,7 +66,7 @@ pub(crate) fn read<T: DeserializeOwned, R: Read>(
             return Ok(left_out);
         }
         let fault = match whole_event(next, is_whole)? {
-            Ok((event, length)) if is_followed(next, around, length)? => {
+            Ok((event, length)) if is_followed(next, around, length, is_whole)? => {
                 each(Some(event))?;
                 next.advance(length);
                 is_whole = true;
@@ -164,12 +164,21 @@ fn is_at_end(error: &serde_json::Error, bytes: &[u8]) -> bool {
     error.is_eof() || (error.line() == lines + 1 && error.column() + 1 >= last_line)
 }
 
-/// Whether the array goes on or ends behind an event of this length; within the text of a broken event it does not.
-fn is_followed<R: Read>(next: &mut Lookahead<R>, around: Around, length: usize) -> Result<bool, Fault> {
+/// Whether the array goes on or ends behind an event of this length. Behind a broken event, what reads as one may be
+/// a part of its text, so the end must look like the file's.
+fn is_followed<R: Read>(
+    next: &mut Lookahead<R>,
+    around: Around,
+    length: usize,
+    behind_whole: bool,
+) -> Result<bool, Fault> {
     let space = |byte: u8| byte.is_ascii_whitespace();
     let bracket = match next_byte(next, length, space)? {
         Some((_, b',')) => return Ok(true),
+        Some((_, b']')) if behind_whole => return Ok(true),
         Some((at, b']')) => at,
+        // The file is cut, which the next look says.
+        None => return Ok(true),
         _ => return Ok(false),
     };
     let behind = next_byte(next, bracket + 1, space)?;

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use serde::Deserialize;
-use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
+use serde::de::{Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
 use super::lenient::{self, FromScalar, Number, Scalar};
 
@@ -72,6 +72,27 @@ impl<'de> Deserialize<'de> for Args {
                     }
                 }
                 Ok(Args(args))
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Args, A::Error> {
+                while seq.next_element::<IgnoredAny>()?.is_some() {}
+                Ok(Args::default())
+            }
+
+            fn visit_bool<E>(self, _: bool) -> Result<Args, E> {
+                Ok(Args::default())
+            }
+
+            fn visit_i64<E>(self, _: i64) -> Result<Args, E> {
+                Ok(Args::default())
+            }
+
+            fn visit_u64<E>(self, _: u64) -> Result<Args, E> {
+                Ok(Args::default())
+            }
+
+            fn visit_f64<E>(self, _: f64) -> Result<Args, E> {
+                Ok(Args::default())
             }
 
             fn visit_unit<E>(self) -> Result<Args, E> {

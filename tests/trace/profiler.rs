@@ -21,6 +21,9 @@ fn memory_events_are_sorted_by_time() {
         r#"{"ph":"X","name":"aten::mm","ts":3,"dur":1,"args":{"Bytes":4,"Input Dims":[[2,4]]}}"#.to_owned(),
         r#"{"ph":"M","name":"process_name","args":"text"}"#.to_owned(),
         r#"{"ph":"s","name":"ac2g","args":null}"#.to_owned(),
+        r#"{"ph":"M","name":"x","args":[1,{"a":[]}]}"#.to_owned(),
+        r#"{"ph":"M","name":"x","args":5},{"name":"x","args":-0.5},{"name":"x","args":true},{"name":"x","args":-5}"#
+            .to_owned(),
         memory("1700000000000000", 512, 16),
         r#"{"ph":"i","name":"[memory]","ts":1,"args":{"Bytes":4,"Addr":8,"Device Id":-1,"Device Type":0}}"#.to_owned(),
     ]);
@@ -117,6 +120,14 @@ fn broken_json_is_refused_by_line_and_column() {
         message("{\"traceEvents\": [\n{\"name\": }]}"),
         "t: line 2, column 10: is damaged: expected value"
     );
+    // Behind the events: a comma too many, and a second file.
+    let whole = json(&[memory("1", 4, 8)]);
+    let comma = whole.replace("]}", "],\n}");
+    assert_eq!(message(comma), "t: line 2, column 1: is damaged: key must be a string");
+    let twice = format!("t: line 1, column {}: is damaged: trailing characters", whole.len() + 1);
+    assert_eq!(message(whole.repeat(2)), twice);
+    let array = format!("[{}] x", memory("1", 4, 8));
+    assert!(message(array).ends_with("is damaged: trailing characters"));
     let cut = message("{\"traceEvents\": [");
     assert!(cut.contains("line 1, column 17: ends in the middle"), "{cut}");
     let deep = "[".repeat(100_000);
