@@ -53,6 +53,35 @@ fn a_pipe_without_a_name_is_read_to_its_end() {
     }
 }
 
+/// A pipe says of no length, so the limit on what gzip may grow to counts what has come.
+#[test]
+fn a_compressed_trace_of_any_length_is_read_through_a_pipe() {
+    use std::io::Write as _;
+    use std::process::{Command, Stdio};
+
+    let trace = poolbench::trace::Synthetic::new(poolbench::trace::Workload::Inference, 1, 1_500_000).generate();
+    let mut log = Vec::new();
+    poolbench::trace::write_rmm_csv(&trace, &mut log).expect("writing to memory does not fail");
+    assert!(log.len() > 64 << 20, "what any file may grow to: {}", log.len());
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    encoder.write_all(&log).expect("writing to memory does not fail");
+    let compressed = encoder.finish().expect("writing to memory does not fail");
+    let mut child = Command::new(assert_cmd::cargo::cargo_bin("poolbench"))
+        .args(["trace", "/dev/stdin", "--format", "json"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("it starts");
+    let mut pipe = child.stdin.take().expect("it is piped");
+    let writer = std::thread::spawn(move || pipe.write_all(&compressed));
+    let output = child.wait_with_output().expect("it ends");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    writer.join().expect("it does not panic").expect("all is read");
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(json["allocations"], trace.allocations().len());
+}
+
 #[test]
 fn what_cannot_be_read_is_one_line_and_exit_3() {
     for arguments in [["/nonexistent/trace.csv"], ["Cargo.toml"]] {

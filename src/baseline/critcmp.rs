@@ -21,14 +21,49 @@ struct Export {
     benchmarks: BTreeMap<String, Value>,
 }
 
+/// Written before UTF-8 text by some editors.
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
+/// What cargo-criterion writes with `--message-format=json`: one of these a line.
+#[derive(Deserialize)]
+struct Message {
+    #[serde(rename = "reason")]
+    _reason: String,
+}
+
+/// What the bytes are instead of an export, and what to do about it.
+fn other_kind(bytes: &[u8]) -> Option<&'static str> {
+    if bytes.iter().all(u8::is_ascii_whitespace) {
+        return Some("it is empty; write it with `critcmp --export NAME > FILE`");
+    }
+    if bytes.starts_with(b"\x1f\x8b") {
+        return Some("it is gzip-compressed; decompress it first");
+    }
+    if bytes.starts_with(b"\xff\xfe") || bytes.starts_with(b"\xfe\xff") {
+        return Some("it is UTF-16 text, as PowerShell's > writes; save it as UTF-8");
+    }
+    let first = serde_json::Deserializer::from_slice(bytes)
+        .into_iter::<Message>()
+        .next();
+    first.and_then(Result::ok).map(|_| {
+        "it holds messages of cargo-criterion; run the benchmarks with `cargo bench`, and give Criterion's folder as \
+         target/criterion@NAME"
+    })
+}
+
 /// Reads an export; `name` is the baseline that it must hold.
 pub(super) fn read(text: &str, path: &Path, name: Option<&str>) -> Result<Input, InputError> {
-    let bytes = read_file_or_pipe(path, FILE_BYTES_MAX)?;
+    let file = read_file_or_pipe(path, FILE_BYTES_MAX)?;
+    let bytes = file.strip_prefix(BYTE_ORDER_MARK).unwrap_or(&file);
     let no_export = |reason: String| InputError::NoExport {
         path: path.to_owned(),
         reason,
     };
-    let export: Export = serde_json::from_slice(&bytes).map_err(|error| no_export(error.to_string()))?;
+    if let Some(reason) = other_kind(bytes) {
+        return Err(no_export(reason.to_owned()));
+    }
+    let export: Export = serde_json::from_slice(bytes)
+        .map_err(|error| no_export(format!("{error}; write one with `critcmp --export NAME > FILE`")))?;
     if let Some(asked) = name.filter(|asked| *asked != export.name) {
         return Err(InputError::ExportName {
             path: path.to_owned(),
@@ -50,7 +85,7 @@ pub(super) fn read(text: &str, path: &Path, name: Option<&str>) -> Result<Input,
     };
     let count = export.benchmarks.len();
     for (id, entry) in export.benchmarks {
-        match check_id(&id).and_then(|()| process_time(&entry)) {
+        match check_id(&id).and_then(|()| process_time(&entry["criterion_estimates_v1"])) {
             Ok(time) => {
                 let id = BenchmarkId::new(id);
                 input.add(&id, &[1.0], &[time.median_ns]);
@@ -62,10 +97,9 @@ pub(super) fn read(text: &str, path: &Path, name: Option<&str>) -> Result<Input,
     input.usable(count)
 }
 
-/// The median with its interval; where there is none, the mean, as critcmp itself takes.
-fn process_time(entry: &Value) -> Result<ProcessTime, String> {
-    let estimates = &entry["criterion_estimates_v1"];
-    // Exports of old versions spell the names with capitals.
+/// The median of Criterion's estimates with its interval; where there is none, the mean, as critcmp itself takes.
+pub(super) fn process_time(estimates: &Value) -> Result<ProcessTime, String> {
+    // Criterion before 0.3.3 spells the names with capitals.
     let estimate = ["median", "Median", "mean", "Mean"]
         .into_iter()
         .map(|name| &estimates[name])

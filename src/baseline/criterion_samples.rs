@@ -1,12 +1,14 @@
 //! The samples in a Criterion home: one launch of every benchmark, under the name of a baseline.
 //!
 //! Criterion's files are private to it and change without notice, so only `sample.json` and the id in
-//! `benchmark.json` are read, and what cannot be read is left out by name.
+//! `benchmark.json` are read, and what cannot be read is left out by name. Where only `estimates.json` is left, it
+//! serves as critcmp's exports do, which are made of it.
 
+use super::critcmp;
 use super::input::{Input, InputKind, LeftOut};
 use super::read::{ID_BYTES_MAX, check_id, read_file};
 use super::resolve::InputError;
-use crate::stats::{BenchmarkId, LaunchKey, RawLaunch, Sample, SessionId, Side};
+use crate::stats::{BenchmarkId, LaunchKey, ProcessTime, RawLaunch, Sample, SessionId, Side};
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -39,6 +41,8 @@ struct BenchmarkFile {
 struct Found {
     iters: Vec<f64>,
     times_ns: Vec<f64>,
+    /// Where there are no samples: Criterion's own estimate.
+    estimate: Option<ProcessTime>,
     written: Option<SystemTime>,
 }
 
@@ -74,7 +78,9 @@ pub(super) fn read(text: &str, home: &Path, name: &str) -> Result<Input, InputEr
         match check_id(&id).and(only) {
             Ok(found) => {
                 written.extend(found.written);
-                input.add(&BenchmarkId::new(id), &found.iters, &found.times_ns);
+                let id = BenchmarkId::new(id);
+                input.add(&id, &found.iters, &found.times_ns);
+                input.process_times.extend(found.estimate.map(|time| (id, time)));
             }
             Err(reason) => input.leave_out(id, reason),
         }
@@ -207,25 +213,46 @@ fn benchmark(folder: &Path) -> Result<Found, String> {
     let path = folder.join("sample.json");
     if !path.exists() {
         let hollow = fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_none());
-        return Err(String::from(if hollow {
-            "the folder is empty"
-        } else {
-            "no sample.json"
-        }));
+        let estimates = folder.join("estimates.json");
+        return match (hollow, estimates.exists()) {
+            (true, _) => Err(String::from("the folder is empty")),
+            (false, true) => estimated(&estimates),
+            (false, false) => Err(String::from("neither sample.json nor estimates.json")),
+        };
     }
     let bytes = read_file(&path, FILE_BYTES_MAX).map_err(|error| error.to_string())?;
     let first = bytes.iter().find(|byte| !byte.is_ascii_whitespace());
-    if first == Some(&b'[') {
-        return Err(String::from(
-            "sample.json is of a Criterion before 0.3.3: run the benchmark with a newer one",
-        ));
-    }
-    let SampleFile { iters, times } =
-        serde_json::from_slice(&bytes).map_err(|error| format!("sample.json: {error}"))?;
+    // Criterion before 0.3.3 writes the two lists alone.
+    let sample = if first == Some(&b'[') {
+        serde_json::from_slice(&bytes).map(|(iters, times)| SampleFile { iters, times })
+    } else {
+        serde_json::from_slice(&bytes)
+    };
+    let SampleFile { iters, times } = sample.map_err(|error| format!("sample.json: {error}"))?;
     Sample::from_totals(&iters, &times).map_err(|error| format!("sample.json: {error}"))?;
     Ok(Found {
         iters,
         times_ns: times,
-        written: fs::metadata(&path).and_then(|metadata| metadata.modified()).ok(),
+        estimate: None,
+        written: written(&path),
     })
+}
+
+/// A benchmark of which only Criterion's estimates are left.
+fn estimated(path: &Path) -> Result<Found, String> {
+    let bytes = read_file(path, FILE_BYTES_MAX).map_err(|error| error.to_string())?;
+    let estimate = serde_json::from_slice(&bytes)
+        .map_err(|error| error.to_string())
+        .and_then(|estimates| critcmp::process_time(&estimates))
+        .map_err(|reason| format!("estimates.json: {reason}"))?;
+    Ok(Found {
+        iters: vec![1.0],
+        times_ns: vec![estimate.median_ns],
+        estimate: Some(estimate),
+        written: written(path),
+    })
+}
+
+fn written(path: &Path) -> Option<SystemTime> {
+    fs::metadata(path).and_then(|metadata| metadata.modified()).ok()
 }

@@ -6,7 +6,7 @@ use super::session::{Combination, Measured, Replayed, Settings, SlowestCall};
 use super::touch::Touched;
 use crate::stats::Median;
 use crate::strategy::{ARENA, HOISTED};
-use crate::trace::{Format, Trace};
+use crate::trace::{Format, LiveBefore, Trace};
 use serde::Serialize;
 
 /// The format's version.
@@ -27,6 +27,8 @@ pub struct Report {
     pub source: Format,
     /// Frees in the trace whose allocations it does not hold, and which are not replayed.
     pub orphan_frees: u64,
+    /// Blocks that were live before the trace began, as far as its file tells; neither replayed nor in the peak.
+    pub live_before: LiveBefore,
     /// Threads that made the calls; one submits them here.
     pub n_threads: usize,
     /// Streams of the replay.
@@ -182,6 +184,7 @@ impl Report {
             trace: subject.trace_name.to_owned(),
             source: subject.trace.format(),
             orphan_frees: subject.trace.orphan_frees(),
+            live_before: subject.trace.live_before(),
             n_threads: subject.trace.threads().len(),
             n_streams: replayed.program.n_streams(),
             replayed: counts,

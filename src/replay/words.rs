@@ -181,8 +181,17 @@ fn doubts(report: &Report, notes: &mut Vec<String>) {
     }
     if report.orphan_frees > 0 {
         notes.push(format!(
-            "Frees of blocks from before the trace, left out: {}.",
+            "Frees of blocks whose allocation the trace does not hold, left out: {}.",
             grouped(report.orphan_frees)
+        ));
+    }
+    let before = report.live_before;
+    if before.blocks > 0 {
+        notes.push(format!(
+            "Live before the trace began, and not replayed: {} in {}. The peak leaves it out, and so do the thresholds \
+             half and peak: in the program they would have to be higher by as much.",
+            bytes(before.bytes),
+            counted(grouped(before.blocks), "block")
         ));
     }
     if report.replayed.live_at_end > 0 {

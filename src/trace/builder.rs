@@ -1,12 +1,12 @@
 //! Turns rows into a [`Trace`], pairing frees with allocations.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use super::clock::Monotonic;
 use super::error::{Fault, Place, Problem};
 use super::intern::Interner;
 use super::warning::{self, Warning, WarningKind};
-use super::{Allocation, Event, EventKind, Format, Stream, Trace};
+use super::{Allocation, Event, EventKind, Format, LiveBefore, Stream, Trace};
 
 /// No GPU's address space is larger.
 const SIZE_BYTES_MAX: u64 = 1 << 56;
@@ -28,6 +28,9 @@ struct Seen {
     place: Place,
 }
 
+/// Process, device and address: address spaces of different processes overlap.
+type BlockKey = (u32, u32, u64);
+
 /// What a format's records can leave out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Window {
@@ -46,10 +49,10 @@ pub(crate) struct Builder {
     allocations: Vec<Allocation>,
     threads: Interner<u64>,
     streams: Interner<Stream>,
-    /// By process, device and address: address spaces of different processes overlap.
-    seen: HashMap<(u32, u32, u64), Seen>,
+    seen: HashMap<BlockKey, Seen>,
     live_bytes: u64,
     orphan_frees: u64,
+    live_before: BTreeMap<(u32, u32), LiveBefore>,
     clock: Monotonic,
     times_known: bool,
     events_max: u64,
@@ -68,6 +71,7 @@ impl Builder {
             seen: HashMap::new(),
             live_bytes: 0,
             orphan_frees: 0,
+            live_before: BTreeMap::new(),
             clock: Monotonic::default(),
             times_known: true,
             // The last index is `Event::NONE`.
@@ -85,6 +89,11 @@ impl Builder {
     pub fn without_times(&mut self) {
         self.times_known = false;
         self.warn(WarningKind::NoTimes, None);
+    }
+
+    /// Says whether the next time, where it falls, was cut.
+    pub fn refuse_falls(&mut self, refuse: bool) {
+        self.clock.refuses_falls = refuse;
     }
 
     /// Whether the address is live.
@@ -176,27 +185,10 @@ impl Builder {
             return Ok(());
         }
         let key = (call.stream.process, call.stream.device, address);
-        let Some(seen) = self.seen.get(&key).copied() else {
-            if self.window == Window::Whole {
-                return Err(Fault::at(place, Problem::UnknownFree { address }));
-            }
-            self.orphan_frees += 1;
-            self.warn(WarningKind::OrphanFree, Some(place));
-            // A second free of it is a double free all the same.
-            self.seen.insert(
-                key,
-                Seen {
-                    allocation: Event::NONE,
-                    live: false,
-                    place,
-                },
-            );
-            return Ok(());
+        let seen = self.seen.get(&key).copied();
+        let Some(seen) = seen.filter(|seen| seen.live) else {
+            return self.free_unknown(call, key, seen, size_bytes);
         };
-        if !seen.live {
-            let earlier = seen.place;
-            return Err(Fault::at(place, Problem::DoubleFree { address, earlier }));
-        }
         let time_ns = self.admit(call, 1)?;
         let allocation = seen.allocation;
         self.seen.insert(
@@ -213,6 +205,53 @@ impl Builder {
         }
         self.end_block(call, time_ns, allocation);
         Ok(())
+    }
+
+    /// Adds the free of a block whose allocation is not recorded.
+    fn free_unknown(
+        &mut self,
+        call: Call,
+        key: BlockKey,
+        seen: Option<Seen>,
+        size_bytes: Option<u64>,
+    ) -> Result<(), Fault> {
+        let place = call.place;
+        let (_, _, address) = key;
+        if self.window == Window::Whole {
+            return Err(Fault::at(
+                place,
+                match seen {
+                    Some(Seen { place: earlier, .. }) => Problem::DoubleFree { address, earlier },
+                    None => Problem::UnknownFree { address },
+                },
+            ));
+        }
+        self.orphan_frees += 1;
+        self.warn(WarningKind::OrphanFree, Some(place));
+        if seen.is_none() {
+            // What was freed before and is freed again was allocated meanwhile, unrecorded: PyTorch's profiler
+            // records the threads that it is told to, and CUPTI can lose records.
+            let (process, device, _) = key;
+            let before = self.live_before.entry((process, device)).or_default();
+            before.add(size_bytes.unwrap_or(0));
+            self.seen.insert(
+                key,
+                Seen {
+                    allocation: Event::NONE,
+                    live: false,
+                    place,
+                },
+            );
+        }
+        Ok(())
+    }
+
+    /// Counts a block that is live at the end, unless the trace has seen its address: then it was live all the time.
+    pub fn live_at_end(&mut self, stream: Stream, address: u64, size_bytes: u64) {
+        if !self.seen.contains_key(&(stream.process, stream.device, address)) {
+            let before = self.live_before.entry((stream.process, stream.device)).or_default();
+            before.add(size_bytes);
+        }
     }
 
     /// Adds the free of a block that is live.
@@ -286,8 +325,19 @@ impl Builder {
     pub fn finish(mut self) -> Result<Trace, Fault> {
         let Some(first) = self.events.first() else {
             return Err(Fault::from(Problem::Missing {
-                what: "allocation or free",
-                remedy: "record while the program allocates",
+                what: if self.orphan_frees > 0 {
+                    "allocation, and only frees of blocks whose allocation was not recorded"
+                } else {
+                    "allocation or free"
+                },
+                remedy: match self.format {
+                    Format::RmmEventLog | Format::RmmCsv => {
+                        "record while the program allocates; the logger buffers, so call its flush() or let the \
+                         program end"
+                    }
+                    Format::TorchSnapshot => "record while the program allocates, without skip_actions",
+                    _ => "record while the program allocates",
+                },
             }));
         };
         let start_ns = first.time_ns;
@@ -303,6 +353,7 @@ impl Builder {
             threads: self.threads.into_values(),
             streams: self.streams.into_values(),
             orphan_frees: self.orphan_frees,
+            live_before: self.live_before,
             times_known: self.times_known,
             warnings: self.warnings,
         })

@@ -9,10 +9,12 @@ const DAY_NS: u64 = 24 * 3_600 * SECOND_NS;
 /// The most that one row may step back: a logger takes the time before its lock, so threads write out of order.
 const STEP_BACK_MAX_NS: u64 = SECOND_NS;
 
-/// Makes times non-decreasing. Small steps back are counted, larger ones refused.
+/// Makes times non-decreasing. Steps back are counted, small ones apart from falls: a clock that was set back.
 #[derive(Debug, Default)]
 pub(crate) struct Monotonic {
     last_ns: u64,
+    /// Set where a fall means that the time itself was cut.
+    pub refuses_falls: bool,
 }
 
 impl Monotonic {
@@ -23,10 +25,14 @@ impl Monotonic {
             return Ok(time_ns);
         }
         let by_ns = self.last_ns - time_ns;
-        if by_ns > STEP_BACK_MAX_NS {
+        let kind = if by_ns <= STEP_BACK_MAX_NS {
+            WarningKind::TimeStep
+        } else if self.refuses_falls {
             return Err(Fault::at(place, Problem::TimeBackwards { by_ns }));
-        }
-        warning::count(warnings, WarningKind::TimeStep, Some(place));
+        } else {
+            WarningKind::TimeFall
+        };
+        warning::count(warnings, kind, Some(place));
         Ok(self.last_ns)
     }
 }
@@ -153,13 +159,18 @@ mod tests {
     }
 
     #[test]
-    fn small_steps_back_are_counted_and_large_ones_refused() {
+    fn steps_back_are_counted_and_falls_apart() {
         let mut clock = Monotonic::default();
         let mut warnings = Vec::new();
         let mut stamp = |time_ns| clock.stamp(time_ns, Place::Row(7), &mut warnings);
         assert_eq!(stamp(5 * SECOND_NS).ok(), Some(5 * SECOND_NS));
         assert_eq!(stamp(4 * SECOND_NS).ok(), Some(5 * SECOND_NS));
-        let fault = stamp(4 * SECOND_NS - 1).err();
+        assert_eq!(stamp(4 * SECOND_NS - 1).ok(), Some(5 * SECOND_NS));
+        assert_eq!(stamp(6 * SECOND_NS).ok(), Some(6 * SECOND_NS));
+        let counts: Vec<_> = warnings.iter().map(|warning| (warning.kind, warning.count)).collect();
+        assert_eq!(counts, [(WarningKind::TimeStep, 1), (WarningKind::TimeFall, 1)]);
+        clock.refuses_falls = true;
+        let fault = clock.stamp(5 * SECOND_NS - 1, Place::Row(7), &mut warnings).err();
         assert!(matches!(
             fault,
             Some(Fault {
@@ -167,6 +178,5 @@ mod tests {
                 problem: Problem::TimeBackwards { by_ns: 1_000_000_001 }
             })
         ));
-        assert_eq!(warnings[0].count, 1);
     }
 }

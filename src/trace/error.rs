@@ -78,7 +78,7 @@ impl fmt::Display for Place {
 pub enum Problem {
     #[error("cannot be read: {0}")]
     Io(io::Error),
-    #[error("is empty")]
+    #[error("is empty; if a logger is writing it, call its flush() or let the program end, since loggers buffer")]
     Empty,
     #[error(
         "is no allocation trace (it begins with {found}); expected an RMM CSV log, a PyTorch memory \
@@ -121,6 +121,10 @@ pub enum Problem {
         counted(size_bytes, "byte")
     )]
     NullAllocation { size_bytes: u64 },
+    #[error("has spaces around its fields; separate them by commas alone, as RMM writes them")]
+    Spaces,
+    #[error("is a second header: two logs in one file; split it there")]
+    SecondHeader,
     #[error("action {text} is none of {expected}")]
     UnknownAction { text: String, expected: &'static str },
     #[error("allocates {address:#x}, which is live since {earlier}: a free is missing, or two runs share this file")]
@@ -131,7 +135,7 @@ pub enum Problem {
     UnknownFree { address: u64 },
     #[error("moves {address:#x} without saying from where (Realloc): record with RMM 0.13 or later")]
     Realloc { address: u64 },
-    #[error("time runs backwards by {by_ns} ns: two logs in one file? Split it where the time falls")]
+    #[error("time runs backwards by {by_ns} ns")]
     TimeBackwards { by_ns: u64 },
     #[error("more events than {limit}, the most a trace can hold: record a shorter run")]
     TooManyEvents { limit: u64 },
@@ -144,6 +148,11 @@ pub enum Problem {
     TooDeep { limit: u32 },
     #[error("is damaged: {0}")]
     Malformed(String),
+    #[error(
+        "an event is broken and may be a [memory] event: PyTorch did not escape its names; record it \
+         again with with_stack=False"
+    )]
+    BrokenMemoryEvent,
     #[error("cannot be read as a database ({0}): export it again with `nsys export --type sqlite`")]
     Database(String),
 }

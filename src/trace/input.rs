@@ -93,11 +93,61 @@ impl<R> RunLimit<R> {
     }
 }
 
+/// Leaves a byte out, wherever it stands.
+///
+/// So a field's quotation marks go; the fields of logs hold nothing that would need them. A parser that knows of
+/// quotation would keep the rest of the file in memory behind a stray mark.
+#[derive(Debug)]
+pub(crate) struct Without<R> {
+    inner: R,
+    byte: u8,
+}
+
+impl<R: Read> Without<R> {
+    pub fn new(inner: R, byte: u8) -> Without<R> {
+        Without { inner, byte }
+    }
+}
+
+impl<R: Read> Read for Without<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        loop {
+            let n = self.inner.read(buffer)?;
+            let mut kept = 0;
+            for at in 0..n {
+                if buffer[at] != self.byte {
+                    buffer[kept] = buffer[at];
+                    kept += 1;
+                }
+            }
+            // Nothing kept is not the end.
+            if kept > 0 || n == 0 {
+                return Ok(kept);
+            }
+        }
+    }
+}
+
+/// Counts what is read.
+#[derive(Debug)]
+struct Counted<R> {
+    inner: R,
+    bytes: u64,
+}
+
+impl<R: Read> Read for Counted<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let n = self.inner.read(buffer)?;
+        self.bytes += n as u64;
+        Ok(n)
+    }
+}
+
 /// Decompresses gzip, and stops where the output is larger than a trace's can be.
 pub(crate) struct Gunzip<R> {
-    inner: flate2::read::MultiGzDecoder<R>,
-    compressed_bytes: u64,
-    limit_bytes: u64,
+    inner: flate2::read::MultiGzDecoder<Counted<R>>,
+    file_bytes: u64,
+    ratio: u64,
     out_bytes: u64,
     /// Kept, since the decoder reports an end of file after an error, as if the data were complete.
     failed: Option<Failure>,
@@ -111,16 +161,26 @@ enum Failure {
 }
 
 impl<R: Read> Gunzip<R> {
-    /// `compressed_bytes` is the file's size, `ratio` how many times it may grow once past 64 MiB.
-    pub fn new(inner: R, compressed_bytes: u64, ratio: u64) -> Gunzip<R> {
-        const ALWAYS_ALLOWED_BYTES: u64 = 64 << 20;
+    /// `file_bytes` is the file's size, 0 for a pipe, which has none before its end; `ratio` how many times what is
+    /// compressed may grow once past 64 MiB.
+    pub fn new(inner: R, file_bytes: u64, ratio: u64) -> Gunzip<R> {
         Gunzip {
-            inner: flate2::read::MultiGzDecoder::new(inner),
-            compressed_bytes,
-            limit_bytes: compressed_bytes.saturating_mul(ratio).max(ALWAYS_ALLOWED_BYTES),
+            inner: flate2::read::MultiGzDecoder::new(Counted { inner, bytes: 0 }),
+            file_bytes,
+            ratio,
             out_bytes: 0,
             failed: None,
         }
+    }
+
+    fn compressed_bytes(&self) -> u64 {
+        self.file_bytes.max(self.inner.get_ref().bytes)
+    }
+
+    fn limit_bytes(&self) -> u64 {
+        const ALWAYS_ALLOWED_BYTES: u64 = 64 << 20;
+        let grown_bytes = self.compressed_bytes().saturating_mul(self.ratio);
+        grown_bytes.max(ALWAYS_ALLOWED_BYTES)
     }
 
     fn fail(&mut self, failure: Failure) -> io::Error {
@@ -128,8 +188,8 @@ impl<R: Read> Gunzip<R> {
             Failure::Cut => carry(Problem::Cut),
             Failure::Damaged(message) => carry(Problem::Gzip(message.clone())),
             Failure::Inflates => carry(Problem::Inflates {
-                compressed_bytes: self.compressed_bytes,
-                limit_bytes: self.limit_bytes,
+                compressed_bytes: self.compressed_bytes(),
+                limit_bytes: self.limit_bytes(),
             }),
         };
         self.failed = Some(failure);
@@ -155,7 +215,7 @@ impl<R: Read> Read for Gunzip<R> {
             }
         };
         self.out_bytes += n as u64;
-        if self.out_bytes > self.limit_bytes {
+        if self.out_bytes > self.limit_bytes() {
             return Err(self.fail(Failure::Inflates));
         }
         Ok(n)

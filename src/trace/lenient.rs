@@ -119,3 +119,33 @@ impl<'de> Deserialize<'de> for Number {
         scalar(deserializer)
     }
 }
+
+/// A dict's key, or another name. What is no text is none of those sought.
+pub(crate) struct Name(pub String);
+
+impl FromScalar for Name {
+    fn from_scalar(scalar: Scalar<'_>) -> Name {
+        match scalar {
+            Scalar::Text(text) => Name(text.to_owned()),
+            Scalar::Number(_) => Name(String::new()),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Name {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Name, D::Error> {
+        scalar(deserializer)
+    }
+}
+
+/// A pickled value that is passed over.
+///
+/// serde's own `IgnoredAny` would walk it: minutes where a million entries share their stack frames, and for a
+/// few crafted references longer than anyone waits. `serde-pickle` drops a value that is not asked for.
+pub(crate) struct Skip;
+
+impl<'de> Deserialize<'de> for Skip {
+    fn deserialize<D: Deserializer<'de>>(_: D) -> Result<Skip, D::Error> {
+        Ok(Skip)
+    }
+}

@@ -29,13 +29,17 @@
 mod builder;
 mod clock;
 mod error;
+mod event_array;
 mod input;
+mod instant;
 mod intern;
 mod lenient;
+mod lookahead;
 mod nsys;
 mod nsys_file;
 mod nsys_rows;
 mod pickle_guard;
+mod profiler_event;
 mod read;
 pub(crate) mod render;
 mod rmm_csv;
@@ -43,9 +47,12 @@ mod rmm_layout;
 mod summary;
 mod synthetic;
 mod torch_profiler;
+mod torch_segments;
 mod torch_snapshot;
 mod transform;
 mod warning;
+
+use std::collections::BTreeMap;
 
 use serde::Serialize;
 
@@ -53,7 +60,9 @@ pub use error::{Place, Problem, SqlTable, TraceError};
 pub use read::{Limits, read, read_bytes, read_with};
 pub use render::text;
 pub use rmm_csv::write_rmm_csv;
-pub use summary::{Lifetimes, LiveAtEnd, Peak, Quantiles, SizeBucket, StreamSummary, Summary, ThreadSummary};
+pub use summary::{
+    Lifetimes, LiveAtEnd, LiveBefore, Peak, Quantiles, SizeBucket, StreamSummary, Summary, ThreadSummary,
+};
 pub use synthetic::{Synthetic, Workload};
 pub use warning::{Warning, WarningKind};
 
@@ -165,6 +174,8 @@ pub struct Trace {
     pub(crate) threads: Vec<u64>,
     pub(crate) streams: Vec<Stream>,
     pub(crate) orphan_frees: u64,
+    /// By process and device.
+    pub(crate) live_before: BTreeMap<(u32, u32), LiveBefore>,
     pub(crate) times_known: bool,
     pub(crate) warnings: Vec<Warning>,
 }
@@ -195,9 +206,20 @@ impl Trace {
         &self.streams
     }
 
-    /// Frees of blocks that were allocated before the trace began. They are not among the events.
+    /// Frees of blocks whose allocation is not recorded: made before the trace began, or by a thread that was not
+    /// traced. They are not among the events.
     pub fn orphan_frees(&self) -> u64 {
         self.orphan_frees
+    }
+
+    /// Blocks that were live before the trace began, as far as the file tells: those that it frees, and those that a
+    /// snapshot shows live at its end. They are not among the blocks, so [`Trace::peak`] leaves them out.
+    pub fn live_before(&self) -> LiveBefore {
+        let each = self.live_before.values();
+        each.fold(LiveBefore::default(), |sum, before| LiveBefore {
+            blocks: sum.blocks + before.blocks,
+            bytes: sum.bytes.saturating_add(before.bytes),
+        })
     }
 
     /// Whether the events have times.
@@ -237,7 +259,7 @@ impl Trace {
         devices
     }
 
-    /// The most bytes live at once.
+    /// The most bytes live at once, without those of [`Trace::live_before`].
     pub fn peak_live_bytes(&self) -> u64 {
         self.peak().bytes
     }

@@ -13,6 +13,7 @@ use rusqlite::Row;
 
 use super::builder::{Builder, Call, Window};
 use super::error::{Fault, Problem, SqlTable};
+use super::instant::{BlockUse, add_together};
 use super::nsys_file::{self, ExportFile};
 use super::nsys_rows::{
     Step, SyncScope, What, call_of, database, memory_step, more_than_it_holds, process_of, runtime_step, thread_of,
@@ -288,29 +289,47 @@ fn build(mut steps: Vec<Step>, from_memory: bool, has_streams: bool, limits: &Li
     if !has_streams {
         builder.warn(WarningKind::NoStreams, None);
     }
-    // Stable: rows of one nanosecond keep the order of their table.
+    // Stable: rows of one nanosecond keep the order of their table, as far as their blocks allow it.
     steps.sort_by_key(|step| step.time_ns);
-    for step in &steps {
-        let call = Call {
-            place: step.place,
-            time_ns: step.time_ns,
-            thread: step.thread,
-            stream: step.stream,
-        };
-        match step.what {
-            What::Alloc { address, size_bytes } => builder.alloc(call, address, size_bytes)?,
-            What::Free { address, size_bytes } => builder.free(call, address, Some(size_bytes))?,
-            What::Sync(SyncScope::Stream) => builder.sync_stream(call)?,
-            What::Sync(SyncScope::Device) => builder.sync_device(call)?,
-            What::Sync(SyncScope::Unknown) => {
-                builder.warn(WarningKind::SyncScope, Some(step.place));
-                builder.sync_device(call)?;
-            }
-            What::AllocCall => builder.call_only(call, EventKind::Alloc)?,
-            What::FreeCall => builder.call_only(call, EventKind::Free)?,
-            What::Failed => builder.warn(WarningKind::AllocationFailure, Some(step.place)),
-            What::OtherMemory => builder.warn(WarningKind::OtherMemory, Some(step.place)),
-        }
+    for together in steps.chunk_by(|a, b| a.time_ns == b.time_ns) {
+        add_together(&mut builder, together, use_of, add)?;
     }
     builder.finish()
+}
+
+fn use_of(step: &Step) -> Option<BlockUse> {
+    let (address, frees) = match step.what {
+        What::Alloc { address, .. } => (address, false),
+        What::Free { address, .. } => (address, true),
+        _ => return None,
+    };
+    Some(BlockUse {
+        stream: step.stream,
+        address,
+        frees,
+    })
+}
+
+fn add(builder: &mut Builder, step: &Step) -> Result<(), Fault> {
+    let call = Call {
+        place: step.place,
+        time_ns: step.time_ns,
+        thread: step.thread,
+        stream: step.stream,
+    };
+    match step.what {
+        What::Alloc { address, size_bytes } => builder.alloc(call, address, size_bytes)?,
+        What::Free { address, size_bytes } => builder.free(call, address, Some(size_bytes))?,
+        What::Sync(SyncScope::Stream) => builder.sync_stream(call)?,
+        What::Sync(SyncScope::Device) => builder.sync_device(call)?,
+        What::Sync(SyncScope::Unknown) => {
+            builder.warn(WarningKind::SyncScope, Some(step.place));
+            builder.sync_device(call)?;
+        }
+        What::AllocCall => builder.call_only(call, EventKind::Alloc)?,
+        What::FreeCall => builder.call_only(call, EventKind::Free)?,
+        What::Failed => builder.warn(WarningKind::AllocationFailure, Some(step.place)),
+        What::OtherMemory => builder.warn(WarningKind::OtherMemory, Some(step.place)),
+    }
+    Ok(())
 }

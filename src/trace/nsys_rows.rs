@@ -85,6 +85,22 @@ fn not_negative(value: Option<i64>, name: &'static str, place: Place) -> Result<
     })
 }
 
+/// A time that keeps its distance to all others: traces start at 0, and what happened before a capture began has
+/// a negative one.
+fn time_of(start: Option<i64>, place: Place) -> Result<u64, Fault> {
+    let start = start.ok_or_else(|| {
+        Fault::at(
+            place,
+            Problem::Invalid {
+                field: "start",
+                text: "(NULL)".to_owned(),
+                expected: "a time in nanoseconds",
+            },
+        )
+    })?;
+    Ok(start.cast_unsigned() ^ (1 << 63))
+}
+
 /// `globalPid` and `globalTid` hold the process id in bits 24 to 47, the thread id below.
 pub(crate) fn process_of(global: i64) -> u32 {
     (global >> 24) as u32 & 0xff_ffff
@@ -104,7 +120,7 @@ fn rowid_of(row: &Row<'_>, table: SqlTable) -> Result<Place, Fault> {
 pub(crate) fn memory_step(row: &Row<'_>, threads: &HashMap<(u32, i64), u64>) -> Result<Step, Fault> {
     let place = rowid_of(row, SqlTable::MemoryUsage)?;
     let read = |at, name| integer(row, at, name, place);
-    let time_ns = not_negative(read(1, "start")?, "start", place)?;
+    let time_ns = time_of(read(1, "start")?, place)?;
     let size_bytes = not_negative(read(3, "bytes")?, "bytes", place)?;
     // Addresses fill 64 bits, and SQLite's integers are signed.
     let address = read(2, "address")?.unwrap_or(0) as u64;
@@ -153,7 +169,7 @@ pub(crate) fn memory_step(row: &Row<'_>, threads: &HashMap<(u32, i64), u64>) -> 
 pub(crate) fn runtime_step(row: &Row<'_>, call: What, streams: &HashMap<(u32, i64), Stream>) -> Result<Step, Fault> {
     let place = rowid_of(row, SqlTable::Runtime)?;
     let read = |at, name| integer(row, at, name, place);
-    let time_ns = not_negative(read(1, "start")?, "start", place)?;
+    let time_ns = time_of(read(1, "start")?, place)?;
     let global = read(3, "globalTid")?.unwrap_or(0);
     let process = process_of(global);
     let waited = read(4, "correlationId")?

@@ -4,7 +4,7 @@ use std::io::{self, Cursor, Read};
 use std::path::Path;
 
 use super::error::{Fault, Problem, TraceError, quoted};
-use super::input::{Gunzip, uncarry};
+use super::input::{Gunzip, Without, uncarry};
 use super::{Trace, nsys, rmm_csv, torch_profiler, torch_snapshot};
 use crate::named_file;
 
@@ -118,6 +118,7 @@ fn read_head(input: &mut impl Read) -> Result<Vec<u8>, Problem> {
 fn read_text(kind: Text, input: impl Read, limits: &Limits) -> Result<Trace, Fault> {
     match kind {
         Text::Csv => rmm_csv::read(input, limits),
+        Text::QuotedCsv => rmm_csv::read(Without::new(input, b'"'), limits),
         Text::Json => torch_profiler::read(input, limits),
         Text::Pickle => {
             let bytes = read_bounded(input, limits.snapshot_bytes)?;
@@ -150,6 +151,8 @@ enum Container {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Text {
     Csv,
+    /// With every field in quotation marks, as spreadsheets save it.
+    QuotedCsv,
     Json,
     Pickle,
 }
@@ -196,6 +199,9 @@ fn sniff(head: &[u8]) -> Result<Container, Problem> {
     if let Some((_, what, remedy)) = MISTAKES.iter().find(|(magic, ..)| head.starts_with(magic)) {
         return Err(wrong(what, remedy));
     }
+    if head.get(TAR_MAGIC_AT..).is_some_and(|head| head.starts_with(b"ustar")) {
+        return Err(TAR);
+    }
     let binary_pickle = matches!(head, [0x80, 0..=5, ..]);
     // Protocols 0 and 1 have no magic; a pickled dict or list begins like this.
     let text_pickle = [&b"(d"[..], b"(l", b"}q", b"]q", b"}.", b"]."]
@@ -204,15 +210,83 @@ fn sniff(head: &[u8]) -> Result<Container, Problem> {
     if binary_pickle || text_pickle {
         return Ok(Container::Text(Text::Pickle));
     }
-    let first = head.iter().find(|byte| !byte.is_ascii_whitespace());
-    if matches!(first, Some(b'{' | b'[')) {
+    let text = head.trim_ascii_start();
+    let line = text.split(|&byte| byte == b'\n').next().unwrap_or(text);
+    if has_spdlog_prefix(line) {
+        return Err(
+            if line.windows(ACTION_COLUMN.len()).any(|window| window == ACTION_COLUMN) {
+                wrong(
+                    "an RMM log with a prefix of spdlog's",
+                    "remove the brackets before its header",
+                )
+            } else {
+                wrong(
+                    "RMM's debug log, not its CSV log",
+                    "record with rmm.reinitialize(logging=True) or a logging_resource_adaptor",
+                )
+            },
+        );
+    }
+    if matches!(text.first(), Some(b'{' | b'[')) {
         return Ok(Container::Text(Text::Json));
     }
-    let line = head.split(|&byte| byte == b'\n').next().unwrap_or(head);
+    sniff_log(line).unwrap_or_else(|| Err(Problem::UnknownFormat { found: quoted(head) }))
+}
+
+/// Where a tar archive says that it is one; what is before it is a file's name.
+const TAR_MAGIC_AT: usize = 257;
+
+const TAR: Problem = Problem::WrongContainer {
+    what: "a tar archive",
+    remedy: "unpack it",
+};
+
+const ACTION_COLUMN: &[u8] = b",Action,";
+
+/// Whether a line begins as spdlog writes it, `[ 24740][16:33:00:198816][info  ]`, which no JSON does.
+fn has_spdlog_prefix(line: &[u8]) -> bool {
+    let Some((number, behind)) = line
+        .strip_prefix(b"[")
+        .and_then(|line| line.iter().position(|&byte| byte == b']').map(|at| line.split_at(at)))
+    else {
+        return false;
+    };
+    !number.is_empty()
+        && number
+            .iter()
+            .all(|byte| byte.is_ascii_digit() || b" -:.".contains(byte))
+        && behind[1..].trim_ascii_start().starts_with(b"[")
+}
+
+/// What a file is that begins with a line of an RMM log, if it does.
+fn sniff_log(line: &[u8]) -> Option<Result<Container, Problem>> {
     if rmm_csv::looks_like_log(line) {
-        return Ok(Container::Text(Text::Csv));
+        // An archive without magic: its first file's name, padded, and then the log.
+        return Some(if line.contains(&0) {
+            Err(TAR)
+        } else {
+            Ok(Container::Text(Text::Csv))
+        });
     }
-    Err(Problem::UnknownFormat { found: quoted(head) })
+    let with = |from: u8, to: &[u8]| -> bool {
+        let replaced: Vec<u8> = line
+            .iter()
+            .flat_map(|byte| if *byte == from { to } else { std::slice::from_ref(byte) })
+            .copied()
+            .collect();
+        rmm_csv::looks_like_log(&replaced)
+    };
+    if with(b'"', b"") {
+        return Some(Ok(Container::Text(Text::QuotedCsv)));
+    }
+    let what = if with(b';', b",") {
+        "an RMM log separated by semicolons"
+    } else if with(b'\t', b",") {
+        "an RMM log separated by tabs"
+    } else {
+        return None;
+    };
+    Some(Err(wrong(what, "separate its fields by commas, as RMM writes them")))
 }
 
 impl From<io::Error> for Fault {
@@ -240,6 +314,13 @@ mod tests {
             (b"Thread,Time,Action,Pointer,Size,Stream\n", csv),
             (b"Time,Action,Size,Stream\r\n", csv),
             (b"Event Type,Device ID,Address\n", csv),
+            (
+                b"\"Thread\",\"Action\",\"Pointer\"\n",
+                Some(Container::Text(Text::QuotedCsv)),
+            ),
+            (b"[1]\n", json),
+            (b"[[1],[2]]", json),
+            (b"[ 24740][16:33:00:198816][info  ] -----", None),
             (b"a,b,c\n", None),
             (b"\x80\x06", None),
             (b"", None),

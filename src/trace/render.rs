@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use comfy_table::{CellAlignment, Table, presets};
 
 use super::summary::{Quantiles, Summary};
-use crate::counted::grouped;
+use crate::counted::{counted, grouped};
 
 /// Streams and threads shown one by one; the rest are counted.
 const ROWS_MAX: usize = 16;
@@ -76,6 +76,17 @@ fn overview(summary: &Summary) -> String {
         let peak = summary.peak;
         rows.push(("peak live bytes", bytes(peak.bytes)));
         rows.push(("peak live blocks", grouped(peak.blocks)));
+        let before = summary.live_before;
+        if before.blocks > 0 {
+            rows.push((
+                "live before the trace",
+                format!(
+                    "{} in {}; the peak leaves it out",
+                    bytes(before.bytes),
+                    counted(grouped(before.blocks), "block")
+                ),
+            ));
+        }
         rows.push(("distinct sizes", grouped(summary.distinct_sizes)));
         let live = summary.live_at_end;
         rows.push((

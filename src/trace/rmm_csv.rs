@@ -17,9 +17,14 @@ use super::{EventKind, Format, Stream, Trace};
 
 /// Whether a file that begins with this line is an RMM log, readable or not.
 pub(crate) fn looks_like_log(line: &[u8]) -> bool {
-    line.split(|&byte| byte == b',').map(<[u8]>::trim_ascii).any(|field| {
-        field.eq_ignore_ascii_case(b"Action") || field.eq_ignore_ascii_case(b"Event Type") || action_of(field).is_some()
-    })
+    line.split(|&byte| byte == b',')
+        .map(<[u8]>::trim_ascii)
+        .any(|field| names_actions(field) || action_of(field).is_some())
+}
+
+/// Whether a field is the header of the column of actions.
+fn names_actions(field: &[u8]) -> bool {
+    field.eq_ignore_ascii_case(b"Action") || field.eq_ignore_ascii_case(b"Event Type")
 }
 
 /// Reads a log. Its rows are in the order of the calls: the logger holds a lock while it writes.
@@ -31,24 +36,30 @@ pub(crate) fn read(input: impl Read, limits: &Limits) -> Result<Trace, Fault> {
         .quoting(false)
         .buffer_capacity(64 << 10)
         .from_reader(RunLimit::new(input, b'\n', limits.line_bytes));
-    let mut record = ByteRecord::new();
+    let (mut record, mut upcoming) = (ByteRecord::new(), ByteRecord::new());
     if !next(&mut reader, &mut record, Place::Row(1))? {
         return Err(Fault::from(Problem::Empty));
     }
     let layout = Layout::of(&record)?;
     let mut rows = Rows::new(layout, limits);
     let mut last = Place::Row(1);
-    while next(&mut reader, &mut record, last)? {
+    let mut is_there = next(&mut reader, &mut record, last)?;
+    while is_there {
         last = row_of(&record);
-        if let Err(fault) = rows.add(&record, last) {
-            let at_end = matches!(next(&mut reader, &mut record, last), Ok(false));
-            if !at_end || reader.get_ref().last() == Some(b'\n') {
-                return Err(fault);
-            }
+        let follows = next(&mut reader, &mut upcoming, last);
+        let may_be_cut = matches!(follows, Ok(false)) && reader.get_ref().last() != Some(b'\n');
+        rows.builder.refuse_falls(may_be_cut);
+        match rows.add(&record, last) {
+            Ok(()) => {}
             // The loggers buffer: a crash loses the tail, in the middle of a row.
-            rows.builder.warn(WarningKind::CutRow, Some(last));
-            return rows.builder.finish();
+            Err(_) if may_be_cut => {
+                rows.builder.warn(WarningKind::CutRow, Some(last));
+                return rows.builder.finish();
+            }
+            Err(fault) => return Err(fault),
         }
+        is_there = follows?;
+        std::mem::swap(&mut record, &mut upcoming);
     }
     if reader.get_ref().last() != Some(b'\n') {
         rows.builder.warn(WarningKind::NoFinalLineFeed, Some(last));
@@ -100,9 +111,17 @@ impl Rows {
     }
 
     fn add(&mut self, record: &ByteRecord, place: Place) -> Result<(), Fault> {
-        self.add_fields(record, place).map_err(|fault| Fault {
-            place: fault.place.or(Some(place)),
-            problem: fault.problem,
+        self.add_fields(record, place).map_err(|fault| {
+            let is_unreadable = matches!(fault.problem, Problem::Invalid { .. } | Problem::UnknownAction { .. });
+            let has_spaces = record.iter().any(|field| field != field.trim_ascii());
+            Fault {
+                place: fault.place.or(Some(place)),
+                problem: if is_unreadable && has_spaces {
+                    Problem::Spaces
+                } else {
+                    fault.problem
+                },
+            }
         })
     }
 
@@ -120,9 +139,16 @@ impl Rows {
             }));
         }
         let field = |column: usize| record.get(column).unwrap_or_default();
-        let action = action_of(field(layout.action)).ok_or_else(|| Problem::UnknownAction {
-            text: quoted(field(layout.action)),
-            expected: ACTIONS,
+        let name = field(layout.action);
+        let action = action_of(name).ok_or_else(|| {
+            if names_actions(name) {
+                Problem::SecondHeader
+            } else {
+                Problem::UnknownAction {
+                    text: quoted(name),
+                    expected: ACTIONS,
+                }
+            }
         })?;
         if action == Action::AllocateFailure {
             self.builder.warn(WarningKind::AllocationFailure, Some(place));

@@ -21,8 +21,10 @@ pub struct Summary {
     pub frees: u64,
     /// Waits for a stream or the device.
     pub syncs: u64,
-    /// Frees of blocks allocated before the trace.
+    /// Frees of blocks whose allocation is not recorded.
     pub orphan_frees: u64,
+    /// Blocks that were live before the trace began, as far as the file tells; in no other figure.
+    pub live_before: LiveBefore,
     /// Blocks never freed in the trace.
     pub live_at_end: LiveAtEnd,
     /// From the first event to the last; `None` without times.
@@ -56,6 +58,22 @@ pub struct LiveAtEnd {
     pub blocks: u64,
     /// Their bytes.
     pub bytes: u64,
+}
+
+/// Blocks that were live before the trace began.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct LiveBefore {
+    /// How many.
+    pub blocks: u64,
+    /// Their bytes; 2^64 - 1 where they are more.
+    pub bytes: u64,
+}
+
+impl LiveBefore {
+    pub(super) fn add(&mut self, size_bytes: u64) {
+        self.blocks += 1;
+        self.bytes = self.bytes.saturating_add(size_bytes);
+    }
 }
 
 /// The most that is live at once. The two maxima may be reached at different events.
@@ -287,6 +305,7 @@ impl Trace {
             frees: count(EventKind::Free),
             syncs: count(EventKind::Sync),
             orphan_frees: self.orphan_frees,
+            live_before: self.live_before(),
             live_at_end: self.live_at_end(),
             duration_ns: self
                 .times_known

@@ -5,7 +5,7 @@
 //! that grows with each request (llama.cpp#22107), C++ code with many tiny blocks, and large survivors between
 //! small blocks, the pattern that fragments.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::iter;
 
 use rand::rngs::StdRng;
@@ -308,6 +308,7 @@ fn interleave(scripts: Vec<Script>, rng: &mut StdRng) -> Trace {
             })
             .collect(),
         orphan_frees: 0,
+        live_before: BTreeMap::new(),
         times_known: true,
         warnings: Vec::new(),
     };

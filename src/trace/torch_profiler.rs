@@ -3,35 +3,57 @@
 //! An event's `args` hold `Addr`, `Bytes` (negative for a free), `Device Type` (1 is CUDA) and `Device Id`. The
 //! events stand in no order and are sorted by `ts`. Sizes are the allocator's blocks; there are no streams.
 
-use std::collections::{HashMap, VecDeque};
+use std::cell::Cell;
 use std::fmt;
-use std::io::{BufReader, Read};
+use std::io::{self, Read};
 
-use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
 use super::builder::{Builder, Call, Window};
 use super::clock::float_ns;
-use super::error::{Fault, Place, Problem, brief};
-use super::input::{RunLimit, uncarry};
-use super::lenient::{self, FromScalar, Number, Scalar};
+use super::error::{Fault, Place, Problem};
+use super::event_array::{self, Around, LeftOut};
+use super::input::RunLimit;
+use super::instant::{BlockUse, add_together};
+use super::lenient::Number;
+use super::lookahead::{Lookahead, Position};
+use super::profiler_event::RawEvent;
 use super::read::Limits;
 use super::warning::WarningKind;
 use super::{Format, Stream, Trace};
 
 /// Reads a trace as a stream: only memory events are kept.
 pub(crate) fn read(input: impl Read, limits: &Limits) -> Result<Trace, Fault> {
-    let limited = RunLimit::new(input, b'"', limits.text_bytes);
-    let mut json = serde_json::Deserializer::from_reader(BufReader::with_capacity(1 << 16, limited));
+    let mut next = Lookahead::new(RunLimit::new(input, b'"', limits.text_bytes));
     let mut found = Found {
         events_max: limits.events,
         ..Found::default()
     };
-    let has_events = Root(&mut found)
-        .deserialize(&mut json)
-        .and_then(|has_events| json.end().map(|()| has_events));
-    let has_events = has_events.map_err(|error| fault(error, &mut found))?;
-    if !has_events || found.seen == 0 {
+    let stop = Cell::new(false);
+    let until_stop = UntilStop {
+        inner: &mut next,
+        stop: &stop,
+    };
+    let mut json = serde_json::Deserializer::from_reader(until_stop);
+    let root = Root {
+        found: &mut found,
+        stop: &stop,
+    };
+    let head = root.deserialize(&mut json).and_then(|()| json.end());
+    match found.around {
+        Some(around) => read_events(&mut next, around, &mut found)?,
+        None => head.map_err(|error| {
+            let place = Position::default().plus(error.line(), error.column());
+            event_array::fault(place, error)
+        })?,
+    }
+    if found.around.is_none() && found.is_snapshot {
+        return Err(Fault::from(Problem::WrongContainer {
+            what: "a PyTorch memory snapshot saved as JSON",
+            remedy: "save it with torch.cuda.memory._dump_snapshot, which pickles it",
+        }));
+    }
+    if found.seen == 0 {
         return Err(Fault::from(Problem::Missing {
             what: "[memory] event",
             remedy: "record with torch.profiler.profile(profile_memory=True)",
@@ -39,33 +61,50 @@ pub(crate) fn read(input: impl Read, limits: &Limits) -> Result<Trace, Fault> {
     }
     if found.events.is_empty() {
         return Err(Fault::from(Problem::Missing {
-            what: "[memory] event of a CUDA device (those in it are the CPU's)",
-            remedy: "profile a program that uses the GPU",
+            what: if found.has_other_devices {
+                "[memory] event of a CUDA device (those in it are of devices of other kinds)"
+            } else {
+                "[memory] event of a CUDA device (those in it are the CPU's)"
+            },
+            remedy: "profile a program that uses a CUDA GPU",
         }));
     }
     build(found, limits)
 }
 
-/// Finds what stopped the parser: a reader's problem, our own, or the text's.
-fn fault(error: serde_json::Error, found: &mut Found) -> Fault {
-    if let Some(problem) = found.problem.take() {
-        return Fault::at(Place::TraceEvent(found.index), problem);
-    }
-    let place = Place::Text {
-        line: u32::try_from(error.line()).unwrap_or(u32::MAX),
-        column: error.column() as u64,
-    };
-    let problem = match error.classify() {
-        serde_json::error::Category::Eof => Problem::Cut,
-        serde_json::error::Category::Io => uncarry(error.into()),
-        _ => {
-            // The place is said already.
-            let message = error.to_string();
-            let what = message.rsplit_once(" at line ").map_or(&*message, |(what, _)| what);
-            Problem::Malformed(brief(&what))
+/// Ends where the parser is told to stop, since it looks for the end of what it reads also behind an error.
+struct UntilStop<'a, R> {
+    inner: R,
+    stop: &'a Cell<bool>,
+}
+
+impl<R: Read> Read for UntilStop<'_, R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.stop.get() {
+            return Ok(0);
         }
-    };
-    Fault::at(place, problem)
+        self.inner.read(buffer)
+    }
+}
+
+/// Reads the array of events.
+fn read_events<R: Read>(next: &mut Lookahead<R>, around: Around, found: &mut Found) -> Result<(), Fault> {
+    let mut left_out = event_array::read(next, around, |event: Option<RawEvent>| {
+        if let Some(event) = event.filter(|event| event.name.0) {
+            let place = Place::TraceEvent(found.index);
+            found.add(&event).map_err(|problem| Fault::at(place, problem))?;
+        }
+        found.index += 1;
+        Ok(())
+    })?;
+    // Of a file that is broken and has no memory events, the parser says more.
+    if found.seen == 0
+        && let Some(fault) = left_out.fault.take()
+    {
+        return Err(fault);
+    }
+    found.left_out = left_out;
+    Ok(())
 }
 
 /// One memory event of a CUDA device.
@@ -85,10 +124,15 @@ struct Found {
     events: Vec<Memory>,
     /// Memory events of any device.
     seen: u64,
+    has_other_devices: bool,
+    /// Whether the file has what a memory snapshot has.
+    is_snapshot: bool,
     /// The element that is being read.
     index: u64,
-    problem: Option<Problem>,
     events_max: u64,
+    /// What is around the array of events, if there is one.
+    around: Option<Around>,
+    left_out: LeftOut,
 }
 
 impl Found {
@@ -102,6 +146,8 @@ impl Found {
             kind => kind.integer() == Some(1),
         };
         if !cuda {
+            // 0 is the CPU.
+            self.has_other_devices |= !matches!(args.device_type.integer(), Some(0)) && device >= 0;
             return Ok(());
         }
         if args.address == Number::Absent {
@@ -143,45 +189,21 @@ impl Found {
 fn build(mut found: Found, limits: &Limits) -> Result<Trace, Fault> {
     let mut builder = Builder::new(Format::TorchProfiler, Window::Part, limits.events);
     builder.warn(WarningKind::NoStreams, None);
+    for _ in 0..found.left_out.events {
+        builder.warn(WarningKind::BrokenEvent, found.left_out.first);
+    }
     found.events.sort_unstable_by_key(|event| (event.time_ns, event.index));
     for together in found.events.chunk_by(|a, b| a.time_ns == b.time_ns) {
-        add_together(&mut builder, together)?;
+        let use_of = |event: &Memory| {
+            Some(BlockUse {
+                stream: stream_of(event),
+                address: event.address,
+                frees: event.bytes < 0,
+            })
+        };
+        add_together(&mut builder, together, use_of, add)?;
     }
     builder.finish()
-}
-
-/// Adds events of one instant.
-///
-/// Their order in the file says nothing, so an event that does not fit yet (an allocation of a live block, a free
-/// of one that is not) waits for one of the same block that makes it fit. What still waits at the end of the
-/// instant is added as it stands.
-fn add_together(builder: &mut Builder, together: &[Memory]) -> Result<(), Fault> {
-    if let [event] = together {
-        return add(builder, event);
-    }
-    let mut waiting: HashMap<(u32, u64), VecDeque<Memory>> = HashMap::new();
-    for event in together {
-        let block = (event.device, event.address);
-        if !fits(builder, event) {
-            waiting.entry(block).or_default().push_back(*event);
-            continue;
-        }
-        add(builder, event)?;
-        let Some(queue) = waiting.get_mut(&block) else {
-            continue;
-        };
-        while let Some(next) = queue.front().filter(|next| fits(builder, next)).copied() {
-            queue.pop_front();
-            add(builder, &next)?;
-        }
-    }
-    let mut left: Vec<Memory> = waiting.into_values().flatten().collect();
-    left.sort_unstable_by_key(|event| event.index);
-    left.iter().try_for_each(|event| add(builder, event))
-}
-
-fn fits(builder: &Builder, event: &Memory) -> bool {
-    builder.is_live(stream_of(event), event.address) == (event.bytes < 0)
 }
 
 fn stream_of(event: &Memory) -> Stream {
@@ -220,138 +242,59 @@ fn micros_as_ns(time: Number) -> Option<u64> {
     }
 }
 
-/// Whether an event's name is the memory events'.
-#[derive(Debug, Default)]
-struct IsMemory(bool);
-
-impl FromScalar for IsMemory {
-    fn from_scalar(scalar: Scalar<'_>) -> IsMemory {
-        IsMemory(matches!(scalar, Scalar::Text("[memory]")))
-    }
+/// The file up to its array of events, where the parser stops: what follows may be broken.
+struct Root<'a> {
+    found: &'a mut Found,
+    stop: &'a Cell<bool>,
 }
-
-impl<'de> Deserialize<'de> for IsMemory {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<IsMemory, D::Error> {
-        lenient::scalar(deserializer)
-    }
-}
-
-/// One element of `traceEvents`.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct RawEvent {
-    name: IsMemory,
-    #[serde(rename = "ts")]
-    time: Number,
-    #[serde(rename = "tid")]
-    thread: Number,
-    args: Args,
-}
-
-/// The `args` of a memory event; those of other events have other keys, and may be no map.
-#[derive(Debug, Default)]
-struct Args(MemoryArgs);
-
-#[derive(Debug, Default)]
-struct MemoryArgs {
-    address: Number,
-    bytes: Number,
-    device_type: Number,
-    device_id: Number,
-}
-
-impl<'de> Deserialize<'de> for Args {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Args, D::Error> {
-        struct ArgsVisitor;
-
-        impl<'de> Visitor<'de> for ArgsVisitor {
-            type Value = Args;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an event's args")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Args, A::Error> {
-                let mut args = MemoryArgs::default();
-                while let Some(key) = map.next_key::<Key>()? {
-                    match key {
-                        Key::Address => args.address = map.next_value()?,
-                        Key::Bytes => args.bytes = map.next_value()?,
-                        Key::DeviceType => args.device_type = map.next_value()?,
-                        Key::DeviceId => args.device_id = map.next_value()?,
-                        Key::Other => {
-                            map.next_value::<IgnoredAny>()?;
-                        }
-                    }
-                }
-                Ok(Args(args))
-            }
-
-            fn visit_unit<E>(self) -> Result<Args, E> {
-                Ok(Args::default())
-            }
-
-            fn visit_str<E>(self, _: &str) -> Result<Args, E> {
-                Ok(Args::default())
-            }
-        }
-
-        deserializer.deserialize_any(ArgsVisitor)
-    }
-}
-
-#[derive(Deserialize)]
-enum Key {
-    #[serde(rename = "Addr")]
-    Address,
-    Bytes,
-    #[serde(rename = "Device Type")]
-    DeviceType,
-    #[serde(rename = "Device Id")]
-    DeviceId,
-    #[serde(other)]
-    Other,
-}
-
-/// The whole file: an object with `traceEvents`, or the array alone. Gives whether the events are there.
-struct Root<'a>(&'a mut Found);
 
 impl<'de> DeserializeSeed<'de> for Root<'_> {
-    type Value = bool;
+    type Value = ();
 
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<bool, D::Error> {
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
         deserializer.deserialize_any(self)
     }
 }
 
 impl<'de> Visitor<'de> for Root<'_> {
-    type Value = bool;
+    type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a profiler trace: an object with traceEvents, or an array of events")
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<bool, A::Error> {
-        let mut has_events = false;
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
         while let Some(key) = map.next_key::<String>()? {
             if key == "traceEvents" {
-                has_events = true;
-                map.next_value_seed(TraceEvents(self.0))?;
+                map.next_value_seed(TraceEvents {
+                    root: Root {
+                        found: &mut *self.found,
+                        stop: self.stop,
+                    },
+                    around: Around::Object,
+                })?;
             } else {
+                self.found.is_snapshot |= key == "device_traces";
                 map.next_value::<IgnoredAny>()?;
             }
         }
-        Ok(has_events)
+        Ok(())
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, seq: A) -> Result<bool, A::Error> {
-        TraceEvents(self.0).visit_seq(seq)?;
-        Ok(true)
+    fn visit_seq<A: SeqAccess<'de>>(self, seq: A) -> Result<(), A::Error> {
+        let events = TraceEvents {
+            root: self,
+            around: Around::Nothing,
+        };
+        events.visit_seq(seq)
     }
 }
 
-/// The array of events.
-struct TraceEvents<'a>(&'a mut Found);
+/// The array of events: the parser stops behind its bracket.
+struct TraceEvents<'a> {
+    root: Root<'a>,
+    around: Around,
+}
 
 impl<'de> DeserializeSeed<'de> for TraceEvents<'_> {
     type Value = ();
@@ -368,17 +311,9 @@ impl<'de> Visitor<'de> for TraceEvents<'_> {
         f.write_str("an array of events")
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<(), A::Error> {
-        let found = self.0;
-        while let Some(event) = seq.next_element::<RawEvent>()? {
-            if event.name.0
-                && let Err(problem) = found.add(&event)
-            {
-                found.problem = Some(problem);
-                return Err(serde::de::Error::custom("refused"));
-            }
-            found.index += 1;
-        }
-        Ok(())
+    fn visit_seq<A: SeqAccess<'de>>(self, _: A) -> Result<(), A::Error> {
+        self.root.found.around = Some(self.around);
+        self.root.stop.set(true);
+        Err(serde::de::Error::custom("the events are read one by one"))
     }
 }

@@ -2,25 +2,28 @@
 //!
 //! `device_traces` holds a ring of entries per device. `alloc` and `free_requested` carry the host time of the
 //! call; `free_completed` follows later where another stream used the block, and the `segment_*` entries are
-//! what PyTorch's own cache asked of CUDA. Sizes are the requested ones.
+//! what PyTorch's own cache asked of CUDA. Sizes are the requested ones. `segments` says what is live in the end.
 
+use std::collections::HashSet;
 use std::fmt;
 
-use serde::de::{Deserialize, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 
 use super::builder::{Builder, Call, Window};
 use super::error::{Fault, Place, Problem, brief};
-use super::lenient::{self, FromScalar, Number, Scalar};
+use super::lenient::{Name, Number, Skip};
 use super::read::Limits;
+use super::torch_segments::{LiveBlock, Segments};
 use super::warning::WarningKind;
-use super::{EventKind, Format, Stream, Trace, pickle_guard};
+use super::{Format, Stream, Trace, pickle_guard};
 
 /// Reads a snapshot. Nothing in it is executed.
 pub(crate) fn read(bytes: &[u8], limits: &Limits) -> Result<Trace, Fault> {
     pickle_guard::check(bytes, limits.nesting)?;
     let mut traces = Traces {
-        // An entry takes at least 16 bytes. More of them would come from references to one entry.
+        // An entry takes at least 16 bytes, and a block at least 8. More of them would come from references to one.
         entries_left: bytes.len() / 16,
+        blocks_left: bytes.len() / 8,
         ..Traces::default()
     };
     // Frames are shared objects: without the option, the second use of a shared string is an error.
@@ -53,8 +56,9 @@ pub(crate) fn read(bytes: &[u8], limits: &Limits) -> Result<Trace, Fault> {
 enum Action {
     Alloc,
     FreeRequested,
+    FreeCompleted,
     OutOfMemory,
-    /// What the allocator does with its own cache, and ends of frees whose request is recorded.
+    /// What the allocator does with its own cache.
     Internal,
     Unknown,
 }
@@ -63,19 +67,27 @@ fn action_of(name: &str) -> Action {
     match name {
         "alloc" => Action::Alloc,
         "free_requested" | "free" => Action::FreeRequested,
+        "free_completed" => Action::FreeCompleted,
         "oom" => Action::OutOfMemory,
-        "free_completed" | "segment_alloc" | "segment_free" | "segment_map" | "segment_unmap" | "snapshot" => {
-            Action::Internal
-        }
+        "segment_alloc" | "segment_free" | "segment_map" | "segment_unmap" | "snapshot" => Action::Internal,
         _ => Action::Unknown,
     }
 }
 
-/// One `alloc` or `free_requested`.
+/// What is made of an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    Alloc,
+    Free,
+    /// The end of a free whose request is not recorded; of one from before the trace, nothing is known.
+    FreeIfLive,
+}
+
+/// One `alloc` or `free_requested`, or a `free_completed` without its request.
 #[derive(Clone, Copy, Debug)]
 struct Record {
     index: u64,
-    kind: EventKind,
+    step: Step,
     time_us: Option<u64>,
     address: u64,
     size_bytes: u64,
@@ -86,11 +98,15 @@ struct Record {
 #[derive(Debug, Default)]
 struct Traces {
     devices: Vec<Vec<Record>>,
+    /// Addresses on the last device whose free is requested and not complete.
+    requested: HashSet<u64>,
+    live_at_end: Vec<LiveBlock>,
     counted: Vec<(WarningKind, Place)>,
     /// The entry that is being read, for errors.
     entry: Option<u64>,
     problem: Option<Problem>,
     entries_left: usize,
+    blocks_left: usize,
 }
 
 impl Traces {
@@ -110,10 +126,20 @@ impl Traces {
         let Some(index) = self.entry else {
             return Ok(());
         };
-        let kind = match entry.action {
+        let step = match entry.action {
             None => return Err(invalid("action", Number::Absent, "what every entry has")),
-            Some(Action::Alloc) => EventKind::Alloc,
-            Some(Action::FreeRequested) => EventKind::Free,
+            Some(Action::Alloc) => Step::Alloc,
+            Some(Action::FreeRequested) => {
+                self.requested.extend(entry.address.unsigned());
+                Step::Free
+            }
+            Some(Action::FreeCompleted) => {
+                let address = entry.address.unsigned();
+                if address.is_none_or(|address| self.requested.remove(&address)) {
+                    return Ok(());
+                }
+                Step::FreeIfLive
+            }
             Some(Action::Internal) => return Ok(()),
             Some(other) => {
                 let kind = match other {
@@ -128,7 +154,7 @@ impl Traces {
         };
         let record = Record {
             index,
-            kind,
+            step,
             time_us: match entry.time_us {
                 Number::Absent => None,
                 time => Some(unsigned(time, "time_us", "a time in microseconds")?),
@@ -204,42 +230,21 @@ fn build(traces: Traces, limits: &Limits) -> Result<Trace, Fault> {
                 id: record.stream,
             },
         };
-        match record.kind {
-            EventKind::Alloc => builder.alloc(call, record.address, record.size_bytes)?,
-            _ => builder.free(call, record.address, Some(record.size_bytes))?,
+        match record.step {
+            Step::Alloc => builder.alloc(call, record.address, record.size_bytes)?,
+            Step::FreeIfLive if !builder.is_live(call.stream, record.address) => {}
+            Step::Free | Step::FreeIfLive => builder.free(call, record.address, Some(record.size_bytes))?,
         }
+    }
+    for block in &traces.live_at_end {
+        let stream = Stream {
+            process: 0,
+            device: block.device,
+            id: 0,
+        };
+        builder.live_at_end(stream, block.address, block.size_bytes);
     }
     builder.finish()
-}
-
-/// A value that is passed over.
-///
-/// serde's own `IgnoredAny` would walk it: minutes where a million entries share their stack frames, and for a
-/// few crafted references longer than anyone waits. `serde-pickle` drops a value that is not asked for.
-struct Skip;
-
-impl<'de> Deserialize<'de> for Skip {
-    fn deserialize<D: Deserializer<'de>>(_: D) -> Result<Skip, D::Error> {
-        Ok(Skip)
-    }
-}
-
-/// A dict's key, or an action. What is no text is none of those sought.
-struct Name(String);
-
-impl FromScalar for Name {
-    fn from_scalar(scalar: Scalar<'_>) -> Name {
-        match scalar {
-            Scalar::Text(text) => Name(text.to_owned()),
-            Scalar::Number(_) => Name(String::new()),
-        }
-    }
-}
-
-impl<'de> Deserialize<'de> for Name {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Name, D::Error> {
-        lenient::scalar(deserializer)
-    }
 }
 
 /// The whole snapshot; gives whether it has `device_traces`.
@@ -261,15 +266,23 @@ impl<'de> Visitor<'de> for Root<'_> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<bool, A::Error> {
+        let mut has_traces = false;
         while let Some(Name(key)) = map.next_key()? {
-            if key == "device_traces" {
-                // The rest is segments and settings.
-                map.next_value_seed(DeviceTraces(self.0))?;
-                return Ok(true);
+            match key.as_str() {
+                "device_traces" => {
+                    map.next_value_seed(DeviceTraces(&mut *self.0))?;
+                    has_traces = true;
+                }
+                "segments" => {
+                    let traces = &mut *self.0;
+                    map.next_value_seed(Segments::new(&mut traces.live_at_end, &mut traces.blocks_left))?;
+                }
+                _ => {
+                    map.next_value::<Skip>()?;
+                }
             }
-            map.next_value::<Skip>()?;
         }
-        Ok(false)
+        Ok(has_traces)
     }
 
     /// `torch.cuda.memory_snapshot()` gives the list of segments alone.
@@ -288,7 +301,7 @@ struct DeviceTrace<'a>(&'a mut Traces);
 struct EntrySeed<'a>(&'a mut Traces);
 
 macro_rules! seed {
-    ($seed:ident, $expecting:literal, $method:ident) => {
+    ($seed:ident, $method:ident) => {
         impl<'de> DeserializeSeed<'de> for $seed<'_> {
             type Value = ();
 
@@ -299,9 +312,9 @@ macro_rules! seed {
     };
 }
 
-seed!(DeviceTraces, "a list of lists", deserialize_seq);
-seed!(DeviceTrace, "a list of entries", deserialize_seq);
-seed!(EntrySeed, "an entry", deserialize_map);
+seed!(DeviceTraces, deserialize_seq);
+seed!(DeviceTrace, deserialize_seq);
+seed!(EntrySeed, deserialize_map);
 
 impl<'de> Visitor<'de> for DeviceTraces<'_> {
     type Value = ();
@@ -313,6 +326,7 @@ impl<'de> Visitor<'de> for DeviceTraces<'_> {
     fn visit_seq<A: SeqAccess<'de>>(self, mut devices: A) -> Result<(), A::Error> {
         loop {
             self.0.devices.push(Vec::new());
+            self.0.requested.clear();
             self.0.entry = None;
             if devices.next_element_seed(DeviceTrace(self.0))?.is_none() {
                 return Ok(());

@@ -17,6 +17,8 @@ impl Trace {
             allocations: Vec::new(),
             ..self.clone()
         };
+        part.live_before
+            .retain(|&(process, device), _| keep(&Stream { process, device, id: 0 }));
         let mut moved = vec![Event::NONE; self.allocations.len()];
         for event in &self.events {
             let stream = self.streams.get(event.stream as usize);

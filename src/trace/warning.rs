@@ -10,7 +10,8 @@ use super::error::Place;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WarningKind {
-    /// A free of a block that was allocated before the trace began; left out.
+    /// A free of a block whose allocation is not recorded, since the trace began later or did not see the thread; left
+    /// out.
     OrphanFree,
     /// A block allocated while live: its free was not recorded, and is put just before.
     MissedFree,
@@ -24,6 +25,8 @@ pub enum WarningKind {
     ZeroSize,
     /// A time a little before the one above it, as threads write them; set to the one above.
     TimeStep,
+    /// A time more than a second before the one above it; set to the one above.
+    TimeFall,
     /// The time of day passed midnight.
     Midnight,
     /// The last row was cut; left out.
@@ -46,12 +49,14 @@ pub enum WarningKind {
     UnknownAction,
     /// An API call whose block and size are not recorded.
     NoSizes,
+    /// An event that is broken JSON and no memory event; left out.
+    BrokenEvent,
 }
 
 impl WarningKind {
     fn text(self) -> &'static str {
         match self {
-            WarningKind::OrphanFree => "frees of blocks allocated before the trace began, left out",
+            WarningKind::OrphanFree => "frees of blocks whose allocation was not recorded, left out",
             WarningKind::MissedFree => {
                 "allocations of a block still live: its free was not recorded, and is put just before"
             }
@@ -60,6 +65,10 @@ impl WarningKind {
             WarningKind::NullPointer => "allocations or frees at the null address, left out",
             WarningKind::ZeroSize => "allocations of 0 bytes, kept",
             WarningKind::TimeStep => "times a little before the row above, set to it",
+            WarningKind::TimeFall => {
+                "times more than a second before the row above, set to it (the clock was set back, or the file holds \
+                 two runs)"
+            }
             WarningKind::Midnight => "times that passed midnight",
             WarningKind::CutRow => "rows cut at the end of the file, left out",
             WarningKind::NoFinalLineFeed => "last row without a line feed: its last field may be cut",
@@ -71,6 +80,10 @@ impl WarningKind {
             WarningKind::OutOfMemory => "out-of-memory events, left out",
             WarningKind::UnknownAction => "entries with an unknown action, left out",
             WarningKind::NoSizes => "calls whose block and size are not recorded",
+            WarningKind::BrokenEvent => {
+                "events that could not be read, none of them a [memory] event, left out (PyTorch did not escape their \
+                 names; with_stack=False avoids it)"
+            }
         }
     }
 

@@ -108,7 +108,7 @@ fn what_a_criterion_home_lacks_is_left_out_by_name() {
     let zero = r#"{"sampling_mode":"Flat","iters":[1.0,1.0],"times":[3.0,0.0]}"#;
     fs::write(sample("zero"), zero).expect("a file");
     fs::write(sample("null"), zero.replace("0.0]", "null]")).expect("a file");
-    fs::write(sample("old"), "[[1.0,2.0],[3.0,4.0]]").expect("a file");
+    fs::remove_file(sample("old")).expect("it is there");
     let (ran, value) = compare(&desk, "home@before", "home@after");
     assert_eq!(ran.code, Some(0), "{ran:?}");
     assert_eq!(value["summary"]["skipped"], 6, "{}", value["summary"]);
@@ -117,7 +117,7 @@ fn what_a_criterion_home_lacks_is_left_out_by_name() {
         ("group/cut", "sample.json: EOF"),
         ("group/zero", "sample 1: 0 is not above zero"),
         ("group/null", "sample.json: invalid type: null"),
-        ("group/old", "of a Criterion before"),
+        ("group/old", "estimates.json: it has neither a median nor a mean"),
         ("hollow", "the folder is empty"),
         ("group/twin", "several folders"),
     ] {
@@ -198,6 +198,38 @@ fn benchmarks_of_an_older_run_are_noticed() {
     );
 }
 
+/// Criterion before 0.3.3: the two lists alone, and estimates with capitals.
+#[test]
+fn a_home_of_an_early_criterion_is_read() {
+    let desk = Desk::new();
+    let home = desk.path().join("home");
+    for (name, time_ns) in [("before", 100.0), ("after", 120.0)] {
+        let (iters, times) = around(time_ns);
+        save(&home, "a", name, "g/a", &iters, &times);
+        let folder = home.join("a").join(name);
+        fs::write(folder.join("sample.json"), json!([iters, times]).to_string()).expect("a file");
+        // Only estimates are left of the other.
+        save(&home, "b", name, "g/b", &iters, &times);
+        let folder = home.join("b").join(name);
+        fs::remove_file(folder.join("sample.json")).expect("it is there");
+        let estimates = json!({"Mean": {"point_estimate": 1.0}, "Median": {"point_estimate": time_ns,
+            "confidence_interval": {"confidence_level": 0.95, "lower_bound": time_ns * 0.97, "upper_bound": time_ns * 1.03}}});
+        fs::write(folder.join("estimates.json"), estimates.to_string()).expect("a file");
+    }
+    let (ran, value) = compare(&desk, "home@before", "home@after");
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert_eq!(value["summary"]["skipped"], 0, "{}", value["summary"]);
+    for id in ["g/a", "g/b"] {
+        let ratio = benchmark(&value, id)["in_process"]["ratio"].as_f64().expect("a ratio");
+        assert!((ratio - 1.2).abs() < 1e-9, "{id}: {ratio}");
+    }
+    // Arms of 3 % each, in quadrature: 4.2 % of 1.2, as of an export of critcmp.
+    let high = benchmark(&value, "g/b")["in_process"]["ci_high"]
+        .as_f64()
+        .expect("an interval");
+    assert!((high / 1.2 - 1.043).abs() < 0.002, "{high}");
+}
+
 fn export(name: &str, estimates: &Value) -> String {
     json!({"name": name, "benchmarks": {
         "g/a": {"baseline": name, "fullname": "x", "criterion_benchmark_v1": {}, "criterion_estimates_v1": estimates},
@@ -244,6 +276,15 @@ fn files_that_are_no_export_are_refused() {
     let nan = json!({"median": {"point_estimate": "NaN"}, "mean": {"point_estimate": null}});
     for (text, says) in [
         (String::from("x"), "no critcmp export: expected value"),
+        (String::from("x"), "; write one with `critcmp --export NAME > FILE`"),
+        (
+            String::new(),
+            "it is empty; write it with `critcmp --export NAME > FILE`",
+        ),
+        (
+            String::from("{\"reason\":\"benchmark-complete\",\"id\":\"a\"}\n{\"reason\":\"group-complete\"}\n"),
+            "messages of cargo-criterion; run the benchmarks with `cargo bench`",
+        ),
         (String::from("{}"), "missing field `name`"),
         (
             json!({"name": "b", "benchmarks": {}}).to_string(),
@@ -267,6 +308,25 @@ fn files_that_are_no_export_are_refused() {
         let ran = desk.poolbench(&["compare", "base.json", "other.json"]);
         assert!(ran.refused(3).contains(says), "{says}: {ran:?}");
     }
+    // Encodings, by their first bytes.
+    for (bytes, says) in [
+        (&b"\x1f\x8b\x08\x00"[..], "it is gzip-compressed; decompress it first"),
+        (
+            b"\xff\xfe{\x00",
+            "it is UTF-16 text, as PowerShell's > writes; save it as UTF-8",
+        ),
+    ] {
+        fs::write(desk.path().join("other.json"), bytes).expect("a file");
+        let ran = desk.poolbench(&["compare", "base.json", "other.json"]);
+        assert!(ran.refused(3).contains(says), "{says}: {ran:?}");
+    }
+    let marked = format!("\u{feff}{}", export("base", &median));
+    fs::write(desk.path().join("other.json"), marked).expect("a file");
+    let (ran, value) = compare(&desk, "base.json", "other.json");
+    assert_eq!(
+        (ran.code, &benchmark(&value, "g/a")["in_process"]["ratio"]),
+        (Some(0), &1.0.into())
+    );
     fs::write(desk.path().join("other.json"), export("b", &median)).expect("a file");
     let ran = desk.poolbench(&["compare", "base.json", "other.json@base"]);
     assert!(

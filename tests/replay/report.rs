@@ -38,7 +38,10 @@ fn measured(name: &str, threshold: Option<ReplayThreshold>, time_ns: f64, held_b
 }
 
 fn report(measured: Vec<Measured>, present_is_named: bool) -> Report {
-    let trace = four_events();
+    report_of(&four_events(), measured, present_is_named)
+}
+
+fn report_of(trace: &Trace, measured: Vec<Measured>, present_is_named: bool) -> Report {
     let settings = Settings {
         strategies: Vec::new(),
         thresholds: Vec::new(),
@@ -53,7 +56,7 @@ fn report(measured: Vec<Measured>, present_is_named: bool) -> Report {
         touch: false,
     };
     let replayed = Replayed {
-        program: Program::compile(&trace, &CompileOptions::default()).expect("it allocates"),
+        program: Program::compile(trace, &CompileOptions::default()).expect("it allocates"),
         measured,
         skipped: vec![Skipped {
             combination: Combination {
@@ -67,10 +70,33 @@ fn report(measured: Vec<Measured>, present_is_named: bool) -> Report {
         device: "NVIDIA T4",
         is_host: false,
         trace_name: "log.csv",
-        trace: &trace,
+        trace,
         present_is_named,
     };
     Report::new(&subject, &settings, &replayed)
+}
+
+/// Weights that were there before PyTorch recorded: the peak is too small by them, and the thresholds with it.
+#[test]
+fn what_was_live_before_the_trace_is_said_beside_the_peak() {
+    let free =
+        "{\"name\":\"[memory]\",\"ts\":1,\"args\":{\"Bytes\":-1048576,\"Addr\":16,\"Device Id\":0,\"Device Type\":1}}";
+    let alloc =
+        "{\"name\":\"[memory]\",\"ts\":2,\"args\":{\"Bytes\":512,\"Addr\":32,\"Device Id\":0,\"Device Type\":1}}";
+    let json = format!("[{free},{alloc}]");
+    let trace = poolbench::trace::read_bytes(json.as_bytes(), "t", &poolbench::trace::Limits::default())
+        .unwrap_or_else(|error| panic!("{error}"));
+    let report = report_of(&trace, all(), false);
+    assert_eq!((report.live_before.blocks, report.live_before.bytes), (1, MIB));
+    assert_eq!(report.peak_live_bytes, 512);
+    let note = report.advice.notes.iter().find(|note| note.starts_with("Live before"));
+    assert_eq!(
+        note.map(String::as_str),
+        Some(
+            "Live before the trace began, and not replayed: 1.00 MiB (1,048,576) in 1 block. The peak leaves it out, and \
+             so do the thresholds half and peak: in the program they would have to be higher by as much."
+        )
+    );
 }
 
 fn all() -> Vec<Measured> {

@@ -86,6 +86,33 @@ fn midnight_is_passed_once() {
     assert_eq!(trace.warnings()[1].first, Some(Place::Row(4)));
 }
 
+/// The end of summer time, a clock that is corrected, and a thread that waits 2 s for the logger's lock.
+#[test]
+fn a_clock_that_is_set_back_is_counted() {
+    let trace = trace(log("1,02:59:59.900000,allocate,0x10,8,0\n\
+                           1,02:00:00.100000,free,0x10,8,0\n\
+                           2,02:59:59.500000,allocate,0x20,8,0\n\
+                           2,03:00:00.000000,free,0x20,8,0\n"));
+    let times: Vec<u64> = trace.events().iter().map(|event| event.time_ns).collect();
+    assert_eq!(times, [0, 0, 0, 100_000_000]);
+    assert_eq!(
+        warnings(&trace),
+        [(WarningKind::TimeFall, 1), (WarningKind::TimeStep, 1)]
+    );
+    assert_eq!(trace.warnings()[0].first, Some(Place::Row(3)));
+}
+
+/// As a spreadsheet saves it.
+#[test]
+fn quoted_fields_are_read() {
+    let text = log("1,16:33:00.1,allocate,0x10,8,0\n1,16:33:00.2,free,0x10,8,0\n");
+    let quoted: Vec<String> = text
+        .lines()
+        .map(|line| format!("\"{}\"\n", line.replace(',', "\",\"")))
+        .collect();
+    assert_eq!(trace(quoted.concat()), trace(&text));
+}
+
 #[test]
 fn the_event_log_frees_without_sizes_and_moves_blocks() {
     let header =

@@ -1,6 +1,7 @@
 //! Trace readers, the summary and the generator, from outside.
 
 mod bad_input;
+mod broken_json;
 mod csv_logs;
 mod files;
 mod nsys;
@@ -10,3 +11,4 @@ mod snapshot;
 mod summary;
 mod support;
 mod synthetic;
+mod windows;

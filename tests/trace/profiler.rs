@@ -21,6 +21,9 @@ fn memory_events_are_sorted_by_time() {
         r#"{"ph":"X","name":"aten::mm","ts":3,"dur":1,"args":{"Bytes":4,"Input Dims":[[2,4]]}}"#.to_owned(),
         r#"{"ph":"M","name":"process_name","args":"text"}"#.to_owned(),
         r#"{"ph":"s","name":"ac2g","args":null}"#.to_owned(),
+        r#"{"ph":"M","name":"x","args":[1,{"a":[]}]}"#.to_owned(),
+        r#"{"ph":"M","name":"x","args":5},{"name":"x","args":-0.5},{"name":"x","args":true},{"name":"x","args":-5}"#
+            .to_owned(),
         memory("1700000000000000", 512, 16),
         r#"{"ph":"i","name":"[memory]","ts":1,"args":{"Bytes":4,"Addr":8,"Device Id":-1,"Device Type":0}}"#.to_owned(),
     ]);
@@ -78,6 +81,9 @@ fn what_cannot_be_used_says_why() {
     assert!(message(r#"{"a":1}"#).contains("has no [memory] event"));
     let cpu = memory("1", 4, 8).replace(r#""Device Type":1"#, r#""Device Type":0"#);
     assert!(message(json(&[cpu])).contains("those in it are the CPU's"));
+    // 12 is XPU.
+    let xpu = memory("1", 4, 8).replace(r#""Device Type":1"#, r#""Device Type":12"#);
+    assert!(message(json(&[xpu])).contains("those in it are of devices of other kinds"));
     let no_address = memory("1", 4, 8).replace(r#""Addr":8,"#, "");
     assert_eq!(
         message(json(&[no_address])),
@@ -106,11 +112,6 @@ fn bad_values_are_refused_by_element() {
             "{field}: {refused:?}"
         );
     }
-    let double = [first.clone(), memory("2", -4, 8), memory("3", -4, 8)];
-    assert_eq!(
-        message(json(&double)),
-        "t: traceEvents[2]: frees 0x8 a second time (first at traceEvents[1]): a bug of the program, or rows are missing"
-    );
 }
 
 #[test]
@@ -119,6 +120,14 @@ fn broken_json_is_refused_by_line_and_column() {
         message("{\"traceEvents\": [\n{\"name\": }]}"),
         "t: line 2, column 10: is damaged: expected value"
     );
+    // Behind the events: a comma too many, and a second file.
+    let whole = json(&[memory("1", 4, 8)]);
+    let comma = whole.replace("]}", "],\n}");
+    assert_eq!(message(comma), "t: line 2, column 1: is damaged: key must be a string");
+    let twice = format!("t: line 1, column {}: is damaged: trailing characters", whole.len() + 1);
+    assert_eq!(message(whole.repeat(2)), twice);
+    let array = format!("[{}] x", memory("1", 4, 8));
+    assert!(message(array).ends_with("is damaged: trailing characters"));
     let cut = message("{\"traceEvents\": [");
     assert!(cut.contains("line 1, column 17: ends in the middle"), "{cut}");
     let deep = "[".repeat(100_000);
