@@ -6,7 +6,7 @@
 
 use std::io::Read;
 
-use serde::Deserialize as _;
+use serde::Deserialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
 
 use super::error::{Fault, Place, Problem, brief};
@@ -266,6 +266,14 @@ fn ends(bytes: &[u8], around: Around) -> bool {
     })
 }
 
+/// What holds the array, once.
+#[derive(Deserialize)]
+#[serde(expecting = "an object")]
+struct Object {
+    #[serde(rename = "traceEvents")]
+    _events: IgnoredAny,
+}
+
 /// Reads on behind the array, to the end of the file.
 fn end<R: Read>(next: &mut Lookahead<R>, around: Around) -> Result<(), Fault> {
     if around == Around::Nothing {
@@ -277,10 +285,10 @@ fn end<R: Read>(next: &mut Lookahead<R>, around: Around) -> Result<(), Fault> {
         return Err(Fault::at(next.place(), Problem::Malformed(what)));
     }
     // The object, with something short in the place of what is read already.
-    const BEGINNING: &[u8] = b"{\"\":0";
+    const BEGINNING: &[u8] = b"{\"traceEvents\":0";
     let start = next.position();
     let mut json = serde_json::Deserializer::from_reader(BEGINNING.chain(&mut *next));
-    let rest = IgnoredAny::deserialize(&mut json).and_then(|_| json.end());
+    let rest = Object::deserialize(&mut json).and_then(|_| json.end());
     rest.map_err(|error| {
         let column = match error.line() {
             1 => error.column().saturating_sub(BEGINNING.len()),

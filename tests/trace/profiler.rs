@@ -123,7 +123,10 @@ fn broken_json_is_refused_by_line_and_column() {
     // Behind the events: a comma too many, and a second file.
     let whole = json(&[memory("1", 4, 8)]);
     let comma = whole.replace("]}", "],\n}");
-    assert_eq!(message(comma), "t: line 2, column 1: is damaged: key must be a string");
+    assert_eq!(message(comma), "t: line 2, column 1: is damaged: trailing comma");
+    // Events given twice: the second time they would be passed over.
+    let again = whole.replace("]}", "],\"traceEvents\":[]}");
+    assert!(message(again).ends_with("is damaged: duplicate field `traceEvents`"));
     let twice = format!("t: line 1, column {}: is damaged: trailing characters", whole.len() + 1);
     assert_eq!(message(whole.repeat(2)), twice);
     let array = format!("[{}] x", memory("1", 4, 8));
