@@ -107,22 +107,8 @@ fn unmatched(compared: &Compared) -> Vec<String> {
             lines.push(format!("{heading}: {}{}", shown.join(", "), and_more(ids.len())));
         }
     }
-    let with_reason: [(&str, fn(&Verdict) -> bool); 3] = [
-        ("missing", |verdict| {
-            matches!(verdict, Verdict::Missing { skipped_now: Some(_) })
-        }),
-        ("new", |verdict| {
-            matches!(
-                verdict,
-                Verdict::New {
-                    skipped_before: Some(_)
-                }
-            )
-        }),
-        ("skipped", |verdict| matches!(verdict, Verdict::Skipped(_))),
-    ];
-    for (heading, is_wanted) in with_reason {
-        let wanted = |benchmark: &&BenchmarkComparison| is_wanted(&benchmark.verdict);
+    for heading in ["missing", "new", "skipped"] {
+        let wanted = |benchmark: &&BenchmarkComparison| reasoned(&benchmark.verdict) == Some(heading);
         let wanted: Vec<&BenchmarkComparison> = compared.comparison.benchmarks.iter().filter(wanted).collect();
         lines.extend(wanted.iter().take(NAMED_MAX).map(|benchmark| {
             let reason = verdict_reason(&benchmark.verdict).unwrap_or_default();
@@ -133,6 +119,18 @@ fn unmatched(compared: &Compared) -> Vec<String> {
         }
     }
     lines
+}
+
+/// The heading of a verdict that has its reason on a line of its own.
+fn reasoned(verdict: &Verdict) -> Option<&'static str> {
+    match verdict {
+        Verdict::Missing { skipped_now: Some(_) } => Some("missing"),
+        Verdict::New {
+            skipped_before: Some(_),
+        } => Some("new"),
+        Verdict::Skipped(_) => Some("skipped"),
+        _ => None,
+    }
 }
 
 fn and_more(count: usize) -> String {

@@ -33,30 +33,24 @@ pub(super) fn section(view: &View) -> Markup {
 
 /// What is done about sessions, in those layouts that the comparison has.
 fn sessions(compared: &Compared) -> String {
-    let layouts: Vec<SessionLayout> = compared
-        .comparison
-        .benchmarks
-        .iter()
-        .filter_map(|benchmark| Some(benchmark.measured.as_ref()?.sessions))
-        .collect();
-    let sentences: [(fn(&SessionLayout) -> bool, &str); 3] = [
-        (
-            |layout| *layout == SessionLayout::Shared,
-            " Both sides were recorded in the same sessions, so that the launches decide.",
-        ),
-        (
-            |layout| matches!(layout, SessionLayout::Several { .. }),
-            " What the sessions of a side differ by widens every interval.",
-        ),
-        (
-            |layout| *layout == SessionLayout::One,
-            " With one session a side, what sessions are known or assumed to differ by widens every interval; where \
+    let benchmarks = compared.comparison.benchmarks.iter();
+    let sentences = benchmarks.filter_map(|benchmark| Some(about_sessions(benchmark.measured.as_ref()?.sessions)));
+    let mut there: Vec<&str> = sentences.collect();
+    there.sort_unstable();
+    there.dedup();
+    there.iter().map(|sentence| format!(" {sentence}")).collect()
+}
+
+fn about_sessions(layout: SessionLayout) -> &'static str {
+    match layout {
+        SessionLayout::Shared => "Both sides were recorded in the same sessions, so that the launches decide.",
+        SessionLayout::Several { .. } => "What the sessions of a side differ by widens every interval.",
+        SessionLayout::One => {
+            "With one session a side, what sessions are known or assumed to differ by widens every interval; where \
              neither is possible, as for host-bound benchmarks on a machine of which no other session is there, a change \
-             is only suspected.",
-        ),
-    ];
-    let there = sentences.into_iter().filter(|(is, _)| layouts.iter().any(is));
-    there.map(|(_, sentence)| sentence).collect()
+             is only suspected."
+        }
+    }
 }
 
 fn measured(view: &View) -> String {
