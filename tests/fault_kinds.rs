@@ -112,6 +112,26 @@ fn a_buffer_in_use_when_its_iteration_fails_is_given_back() {
     }
 }
 
+/// Kernels that take milliseconds are still at work when waiting for them fails.
+#[test]
+fn memory_stays_mapped_while_the_work_on_it_may_still_run() {
+    let case = ScratchLoop {
+        size: Size::mib(4),
+        iterations: 2,
+        ..scratch_loop("vmm")
+    };
+    for nth in 1..=8 {
+        let Some(faulty) = Faulty::new(&[&format!("cuStreamSynchronize#{nth}=error:1")]) else {
+            return;
+        };
+        let failure = run(&case, faulty.device()).expect_err("waiting fails");
+        assert_eq!(failure, call(Function::cuStreamSynchronize, 1), "#{nth}");
+        assert!(live().is_empty(), "#{nth} leaves {}", live());
+        // A fault of the device's own, such as a kernel that lost its memory, would stay.
+        faulty.device().synchronize().expect("nothing else went wrong");
+    }
+}
+
 #[test]
 fn a_free_that_fails_does_not_keep_the_others_from_being_freed() {
     let Some(faulty) = Faulty::new(&["cuMemFreeAsync#2=error:1"]) else {

@@ -4,6 +4,7 @@ use super::{Setup, Strategy, StrategyKind};
 use crate::cuda::Device;
 use crate::cuda::{DevicePtr, Error, MappedMemory, Result, Stream, close_all, mapping_granularity_bytes};
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 
 pub(super) const KIND: StrategyKind = StrategyKind {
     name: "vmm",
@@ -34,13 +35,16 @@ impl Strategy for Vmm {
         Ok(pointer)
     }
 
-    /// Unmapping does not wait for the device, so the stream is waited for first.
+    /// Unmapping does not wait for the device, so the stream is waited for first. Where that fails the memory stays
+    /// until the strategy is closed: what was submitted may still use it.
     fn free(&mut self, stream: &Stream, pointer: DevicePtr) -> Result<()> {
-        let memory = self.live.remove(&pointer).ok_or(Error::NotAllocated {
-            address: pointer.address(),
-        })?;
+        let Entry::Occupied(memory) = self.live.entry(pointer) else {
+            return Err(Error::NotAllocated {
+                address: pointer.address(),
+            });
+        };
         stream.synchronize()?;
-        memory.close()
+        memory.remove().close()
     }
 
     fn close(self: Box<Self>) -> Result<()> {
