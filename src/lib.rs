@@ -9,6 +9,7 @@ pub mod baseline;
 pub mod case;
 pub mod command_line;
 pub mod counted;
+mod criterion_arguments;
 #[allow(unsafe_code, reason = "safe owners over the driver's functions")]
 pub mod cuda;
 #[allow(unsafe_code, reason = "the driver's functions, and the host device behind them")]
@@ -16,6 +17,7 @@ pub mod driver;
 pub mod environment;
 pub mod host_probe;
 pub mod kernel_work;
+mod lock_file;
 pub mod measure;
 mod named_file;
 pub mod observation;

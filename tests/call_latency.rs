@@ -93,8 +93,8 @@ fn returned_bytes_are_what_the_threshold_lets_go() {
     }
 }
 
-#[test]
-fn only_the_samples_of_one_length_are_kept() {
+/// The calls that a case of one call a loop shows after runs of so many loops, the last few of which were samples.
+fn calls_timed(runs: &[u64], samples: Option<usize>) -> u64 {
     let guarded = common::device();
     let case = CallLatency {
         group: "test",
@@ -102,32 +102,27 @@ fn only_the_samples_of_one_length_are_kept() {
         size: Size::bytes(0),
     };
     let mut workload = measure::prepare(&case, &guarded.device).expect("any device has pools");
-    // Warm-up doubles its iterations; then each sample has the same.
-    for loops in [1, 2, 4, 3, 3, 3] {
+    for &loops in runs {
         workload.run(loops).expect("the case runs");
     }
+    if let Some(samples) = samples {
+        workload.keep_samples(samples);
+    }
     let times = workload.check().expect("the threshold reads back").call_times;
-    assert_eq!(times.expect("calls were timed").calls, 9);
     workload.close().expect("the case closes");
+    times.expect("calls were timed").calls
+}
+
+#[test]
+fn only_the_samples_of_one_length_are_kept() {
+    // Warm-up doubles its iterations; then each sample has the same.
+    assert_eq!(calls_timed(&[1, 2, 4, 3, 3, 3], None), 9);
 }
 
 /// Two samples of two calls each, after a warm-up that ended with as many.
 #[test]
 fn a_warm_up_as_long_as_a_sample_is_none() {
-    let guarded = common::device();
-    let case = CallLatency {
-        group: "test",
-        call: Call::AttributeSet,
-        size: Size::bytes(0),
-    };
-    let mut workload = measure::prepare(&case, &guarded.device).expect("any device has pools");
-    for loops in [1, 2, 2, 2] {
-        workload.run(loops).expect("the case runs");
-    }
-    workload.keep_samples(2);
-    let times = workload.check().expect("the threshold reads back").call_times;
-    assert_eq!(times.expect("calls were timed").calls, 4);
-    workload.close().expect("the case closes");
+    assert_eq!(calls_timed(&[1, 2, 2, 2], Some(2)), 4);
 }
 
 /// The default pool's marks are the process's: a case before this one had 40 MiB, in two units of 32 MiB.

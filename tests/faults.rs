@@ -22,18 +22,10 @@ fn run_bench(executable: &str, fault: &str, filter: &str, target: &TempDir) -> O
 
 fn bench(bench: &str, fault: &str, filter: &str, target: &TempDir) -> Command {
     let mut command = Command::new(common::bench_executable(bench));
-    command.args([
-        "--bench",
-        "--noplot",
-        "--warm-up-time",
-        "0.01",
-        "--measurement-time",
-        "0.02",
-        "--nresamples",
-        "1000",
-        filter,
-    ]);
     command
+        .arg("--bench")
+        .args(common::QUICK)
+        .arg(filter)
         .env("CARGO_TARGET_DIR", target.path())
         .env("POOLBENCH_DEVICE", "host")
         .env("POOLBENCH_FAULT", fault);

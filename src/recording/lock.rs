@@ -1,14 +1,13 @@
 //! One recording of a name at a time.
 //!
-//! The lock is the operating system's, so it ends with its process, however that ends. Each bench
-//! executable inherits it: one that outlives a killed recording still measures, and whoever resumes waits
-//! for its end.
+//! Each bench executable inherits the lock: one that outlives a killed recording still measures, and whoever
+//! resumes waits for its end.
 
 use super::error::RecordingError;
 use super::interrupt::Interrupt;
 use super::progress::say;
+use crate::lock_file;
 use std::fs::{self, File, TryLockError};
-use std::io::{Read as _, Seek as _, Write as _};
 use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
@@ -22,31 +21,20 @@ const ORPHAN_LOOK_INTERVAL: Duration = Duration::from_millis(100);
 pub(super) struct Lock(File);
 
 impl Lock {
-    /// Takes the lock at `path`. The file stays for ever: removing it would let two take it.
+    /// Takes the lock at `path`.
     pub(super) fn acquire(path: &Path, interrupt: &Interrupt) -> Result<Lock, RecordingError> {
         let refused = |error| RecordingError::file(path, error);
-        let mut options = File::options();
-        let mut file = options
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(path)
-            .map_err(refused)?;
+        let mut file = lock_file::open(path).map_err(refused)?;
         for look in 0..ORPHAN_LOOKS {
             match file.try_lock() {
                 Ok(()) => {
-                    let written = file
-                        .set_len(0)
-                        .and_then(|()| file.rewind())
-                        .and_then(|()| write!(file, "{}", std::process::id()));
-                    written.map_err(refused)?;
+                    lock_file::sign(&mut file).map_err(refused)?;
                     return Ok(Lock(file));
                 }
                 Err(TryLockError::Error(error)) => return Err(refused(error)),
                 Err(TryLockError::WouldBlock) => {}
             }
-            let holder = holder(&mut file);
+            let holder = lock_file::holder(&mut file);
             if is_alive(&holder) {
                 return Err(RecordingError::Locked {
                     lock: path.to_owned(),
@@ -71,12 +59,6 @@ impl Lock {
     pub(super) fn as_input(&self) -> std::io::Result<Stdio> {
         Ok(Stdio::from(self.0.try_clone()?))
     }
-}
-
-fn holder(file: &mut File) -> String {
-    let mut text = String::new();
-    let _ = file.rewind().and_then(|()| file.read_to_string(&mut text));
-    if text.is_empty() { String::from("unknown") } else { text }
 }
 
 /// Whether a process runs. One that has ended but that nobody has waited for has no command line.

@@ -5,6 +5,7 @@ use super::executables::{PROFILE, Source};
 use super::plan::Treatment;
 use crate::baseline::{BaselineName, LAUNCHES_MAX, Settings};
 use crate::command_line::CommandLine;
+use crate::criterion_arguments::{self, SAMPLE_SIZE_MAX, SAMPLE_SIZE_MIN, TIME_S_MAX};
 use std::time::Duration;
 
 /// Launches of a recording where the user says nothing else.
@@ -14,10 +15,6 @@ const TURNS: u32 = 10;
 /// How long a bench executable may print nothing, beside what its longest case may take: no driver call that
 /// ends at all takes so long.
 const SILENCE_MAX_S: f64 = 600.0;
-/// Criterion holds them all in memory.
-const SAMPLE_SIZE_MAX: u64 = 1_000_000;
-/// Criterion takes no fewer.
-const SAMPLE_SIZE_MIN: u64 = 10;
 
 /// The settings of a recording where the user says nothing else.
 fn usual_settings() -> Settings {
@@ -121,10 +118,8 @@ impl Options {
     pub(super) fn check(&self) -> Result<(), RecordingError> {
         let usage = |text: String| Err(RecordingError::Usage(text));
         if let Some(filter) = &self.filter
-            && let Err(error) = regex::Regex::new(filter)
+            && let Err(reason) = criterion_arguments::filter(filter)
         {
-            let text = error.to_string();
-            let reason = text.lines().last().unwrap_or_default().trim_start_matches("error: ");
             return usage(format!("--filter {filter:?} is no regular expression: {reason}"));
         }
         if self.launches == Some(0) {
@@ -142,8 +137,8 @@ impl Options {
             ("--silence-max", self.silence_max_s),
         ];
         for (flag, value) in times {
-            if value.is_some_and(|value| !(value > 0.0 && value <= 3600.0)) {
-                return usage(format!("{flag}: give seconds above 0, and at most 3600"));
+            if value.is_some_and(|value| !(value > 0.0 && value <= TIME_S_MAX)) {
+                return usage(format!("{flag}: give seconds above 0, and at most {TIME_S_MAX}"));
             }
         }
         if self.sample_size.is_some_and(|size| size < SAMPLE_SIZE_MIN) {

@@ -298,24 +298,26 @@ fn difference(values: &[LaunchValue], earlier: u32, later: u32, nulls: &mut Null
 /// [`Options::with_session_spread`]. One pair that happens to agree proves little: no spread is below what is assumed
 /// anyway, and that of host-bound benchmarks is known from ten of them.
 pub(super) fn spread_between(matched: &[Matched]) -> SessionSpread {
-    let spread = |class: Class| {
-        let of_class = || matched.iter().filter(move |benchmark| benchmark.class == class);
-        let sizes: Vec<f64> = of_class().map(|b| b.shift.estimate.abs()).collect();
-        let errors: Vec<f64> = of_class().filter_map(|b| b.shift.standard_error()).collect();
+    let of_class = |class: Class| -> Vec<&Matched> {
+        let members = matched.iter().filter(|benchmark| benchmark.class == class);
+        members.collect()
+    };
+    let spread = |members: &[&Matched]| {
+        let sizes: Vec<f64> = members.iter().map(|b| b.shift.estimate.abs()).collect();
+        let errors: Vec<f64> = members.iter().filter_map(|b| b.shift.standard_error()).collect();
         let variance = (median(sizes)? / 0.6745).powi(2) - median(errors)?.powi(2);
         Some((variance.max(0.0) / 2.0).sqrt())
     };
     let touched_by_host = |class: Class| {
-        let of_class = || matched.iter().filter(move |benchmark| benchmark.class == class);
-        let adjusted = of_class().filter(|benchmark| benchmark.slope.is_some()).count();
-        let count = of_class().count();
-        let spread = spread(class).filter(|_| count >= BENCHMARKS_MIN)?;
-        Some(spread.max(least_host_bound(2 * adjusted >= count)))
+        let members = of_class(class);
+        let spread = spread(&members).filter(|_| members.len() >= BENCHMARKS_MIN)?;
+        let adjusted = members.iter().filter(|benchmark| benchmark.slope.is_some()).count();
+        Some(spread.max(least_host_bound(2 * adjusted >= members.len())))
     };
     let assumed = SessionSpread::default();
     SessionSpread {
-        gpu_bound: spread(Class::GpuBound).unwrap_or(0.0).max(assumed.gpu_bound),
-        mixed: spread(Class::Mixed).unwrap_or(0.0).max(assumed.mixed),
+        gpu_bound: spread(&of_class(Class::GpuBound)).unwrap_or(0.0).max(assumed.gpu_bound),
+        mixed: spread(&of_class(Class::Mixed)).unwrap_or(0.0).max(assumed.mixed),
         host_bound: touched_by_host(Class::HostBound).or(touched_by_host(Class::Unknown)),
     }
 }

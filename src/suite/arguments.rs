@@ -6,6 +6,7 @@ use super::output::nobody_listens;
 use super::settings::defaults;
 use crate::baseline::criterion_home;
 use crate::case::BenchmarkId;
+use crate::criterion_arguments::{self, SAMPLE_SIZE_MAX, SAMPLE_SIZE_MIN, TIME_S_MAX};
 use clap::Parser;
 use criterion::Criterion;
 use regex::Regex;
@@ -13,16 +14,10 @@ use std::ops::Bound::{Excluded, Included};
 use std::ops::RangeBounds as _;
 use std::panic::{self, AssertUnwindSafe};
 
-/// The longest that a time may be, in seconds: an hour, as `poolbench record` has it.
-const TIME_S_MAX: f64 = 3600.0;
-/// Criterion takes no fewer samples.
-const SAMPLE_SIZE_MIN: usize = 10;
-/// More samples than anybody can wait for. Criterion reserves memory for all of them.
-const SAMPLE_SIZE_MAX: usize = 100_000;
 /// Criterion's estimates are of two or more.
-const RESAMPLES_MIN: usize = 2;
+const RESAMPLES_MIN: u64 = 2;
 /// Criterion reserves memory for all of them, several times.
-const RESAMPLES_MAX: usize = 1_000_000;
+const RESAMPLES_MAX: u64 = 1_000_000;
 
 /// Criterion's arguments, as it declares them (release 0.8). What is not used is here so that the others are found.
 #[derive(Clone, Debug, Default, Parser)]
@@ -59,13 +54,13 @@ struct Given {
     #[arg(long, conflicts_with = "profile_time", requires = "baseline")]
     load_baseline: Option<String>,
     #[arg(long)]
-    sample_size: Option<usize>,
+    sample_size: Option<u64>,
     #[arg(long)]
     warm_up_time: Option<f64>,
     #[arg(long)]
     measurement_time: Option<f64>,
     #[arg(long)]
-    nresamples: Option<usize>,
+    nresamples: Option<u64>,
     #[arg(long)]
     noise_threshold: Option<f64>,
     #[arg(long)]
@@ -262,9 +257,7 @@ impl Given {
         let Some(filter) = self.filter.as_ref().filter(|_| !self.exact && !self.ignored) else {
             return Ok(None);
         };
-        Regex::new(filter).map(Some).map_err(|error| {
-            let text = error.to_string();
-            let reason = text.lines().last().unwrap_or_default().trim_start_matches("error: ");
+        criterion_arguments::filter(filter).map(Some).map_err(|reason| {
             format!("the filter {filter:?} is no regular expression: {reason}; --exact takes it as it is")
         })
     }

@@ -5,13 +5,13 @@ use super::SuiteError;
 use crate::baseline::criterion_home::{self, benchmark_folder};
 use crate::case::BenchmarkId;
 use crate::cuda::Device;
+use crate::lock_file;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use std::fs::{self, File, TryLockError};
-use std::io::{self, Read as _, Seek as _, Write as _};
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
-/// Lies in the home for ever: removing it would let two take it.
 const LOCK: &str = ".poolbench-lock";
 /// What a measurement may need at once: more than the smallest of its files.
 const PROBE_BYTES: usize = 4096;
@@ -70,34 +70,21 @@ fn try_out(folder: &Path) -> io::Result<()> {
 /// Takes the home, unless its file system has no locks.
 fn lock(folder: &Path) -> Result<Option<File>, SuiteError> {
     let path = folder.join(LOCK);
-    let mut options = File::options();
-    let opened = options.read(true).write(true).create(true).truncate(false).open(&path);
-    let Ok(mut file) = opened else {
+    let Ok(mut file) = lock_file::open(&path) else {
         // A lock file of another user, in a folder that can be written all the same.
         return Ok(None);
     };
     match file.try_lock() {
         Ok(()) => {
             // Only for the message to whoever comes meanwhile.
-            let _ = file
-                .set_len(0)
-                .and_then(|()| file.rewind())
-                .and_then(|()| write!(file, "{}", std::process::id()));
+            let _ = lock_file::sign(&mut file);
             Ok(Some(file))
         }
         Err(TryLockError::Error(_)) => Ok(None),
-        Err(TryLockError::WouldBlock) => {
-            let mut holder = String::new();
-            let _ = file.read_to_string(&mut holder);
-            Err(SuiteError::HomeInUse {
-                path: folder.to_owned(),
-                process: if holder.is_empty() {
-                    String::from("unknown")
-                } else {
-                    holder
-                },
-            })
-        }
+        Err(TryLockError::WouldBlock) => Err(SuiteError::HomeInUse {
+            path: folder.to_owned(),
+            process: lock_file::holder(&mut file),
+        }),
     }
 }
 

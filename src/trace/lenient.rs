@@ -149,3 +149,37 @@ impl<'de> Deserialize<'de> for Skip {
         Ok(Skip)
     }
 }
+
+/// What a visitor gives for a value of another kind, which says nothing.
+macro_rules! others {
+    ($value:expr) => {
+        fn visit_unit<E>(self) -> Result<Self::Value, E> {
+            Ok($value)
+        }
+
+        fn visit_bool<E>(self, _: bool) -> Result<Self::Value, E> {
+            Ok($value)
+        }
+
+        fn visit_i64<E>(self, _: i64) -> Result<Self::Value, E> {
+            Ok($value)
+        }
+
+        fn visit_u64<E>(self, _: u64) -> Result<Self::Value, E> {
+            Ok($value)
+        }
+
+        fn visit_f64<E>(self, _: f64) -> Result<Self::Value, E> {
+            Ok($value)
+        }
+
+        fn visit_str<E>(self, _: &str) -> Result<Self::Value, E> {
+            Ok($value)
+        }
+
+        fn visit_bytes<E>(self, _: &[u8]) -> Result<Self::Value, E> {
+            Ok($value)
+        }
+    };
+}
+pub(super) use others;

@@ -5,7 +5,7 @@ use std::fmt;
 use serde::Deserialize;
 use serde::de::{Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
-use super::lenient::{self, FromScalar, Number, Scalar};
+use super::lenient::{self, FromScalar, Number, Scalar, others};
 
 /// Whether an event's name is the memory events'.
 #[derive(Debug, Default)]
@@ -79,29 +79,7 @@ impl<'de> Deserialize<'de> for Args {
                 Ok(Args::default())
             }
 
-            fn visit_bool<E>(self, _: bool) -> Result<Args, E> {
-                Ok(Args::default())
-            }
-
-            fn visit_i64<E>(self, _: i64) -> Result<Args, E> {
-                Ok(Args::default())
-            }
-
-            fn visit_u64<E>(self, _: u64) -> Result<Args, E> {
-                Ok(Args::default())
-            }
-
-            fn visit_f64<E>(self, _: f64) -> Result<Args, E> {
-                Ok(Args::default())
-            }
-
-            fn visit_unit<E>(self) -> Result<Args, E> {
-                Ok(Args::default())
-            }
-
-            fn visit_str<E>(self, _: &str) -> Result<Args, E> {
-                Ok(Args::default())
-            }
+            others!(Args::default());
         }
 
         deserializer.deserialize_any(ArgsVisitor)

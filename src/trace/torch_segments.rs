@@ -6,7 +6,7 @@ use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 
-use super::lenient::{Name, Number, Skip};
+use super::lenient::{Name, Number, Skip, others};
 
 /// A block in use when the snapshot was taken.
 #[derive(Clone, Copy, Debug)]
@@ -53,39 +53,6 @@ impl<'a> Segments<'a> {
             .ok_or_else(|| E::custom("more blocks than its bytes can hold"))?;
         Ok(())
     }
-}
-
-/// What a visitor gives for a value of another kind.
-macro_rules! others {
-    ($value:expr) => {
-        fn visit_unit<E>(self) -> Result<Self::Value, E> {
-            Ok($value)
-        }
-
-        fn visit_bool<E>(self, _: bool) -> Result<Self::Value, E> {
-            Ok($value)
-        }
-
-        fn visit_i64<E>(self, _: i64) -> Result<Self::Value, E> {
-            Ok($value)
-        }
-
-        fn visit_u64<E>(self, _: u64) -> Result<Self::Value, E> {
-            Ok($value)
-        }
-
-        fn visit_f64<E>(self, _: f64) -> Result<Self::Value, E> {
-            Ok($value)
-        }
-
-        fn visit_str<E>(self, _: &str) -> Result<Self::Value, E> {
-            Ok($value)
-        }
-
-        fn visit_bytes<E>(self, _: &[u8]) -> Result<Self::Value, E> {
-            Ok($value)
-        }
-    };
 }
 
 macro_rules! seed {

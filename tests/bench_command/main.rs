@@ -9,19 +9,10 @@ mod common;
 mod homes;
 mod readers;
 
+use common::QUICK;
 use std::fs;
 use std::process::{Command, Output};
 use tempfile::TempDir;
-
-pub const QUICK: [&str; 7] = [
-    "--noplot",
-    "--warm-up-time",
-    "0.01",
-    "--measurement-time",
-    "0.02",
-    "--nresamples",
-    "1000",
-];
 
 pub struct Bench {
     executable: std::path::PathBuf,

@@ -28,6 +28,17 @@ pub fn device() -> Guarded {
     }
 }
 
+/// Criterion's arguments for measurements that only have to be made.
+pub const QUICK: [&str; 7] = [
+    "--noplot",
+    "--warm-up-time",
+    "0.01",
+    "--measurement-time",
+    "0.02",
+    "--nresamples",
+    "1000",
+];
+
 /// A bench executable, built like the tests themselves.
 pub fn bench_executable(name: &str) -> PathBuf {
     let output = Command::new(env!("CARGO"))

@@ -21,7 +21,7 @@ fn flags_that_make_no_recording_are_wrong_usage() {
         (&[&two[..], &["b", "--launches", "4097"]].concat(), "give 4096 or fewer"),
         (
             &["--sample-size", "18446744073709551615"],
-            "--sample-size: give 1000000 samples or fewer",
+            "--sample-size: give 100000 samples or fewer",
         ),
         (&["--measurement-time", "0"], "--measurement-time: give seconds above 0"),
         (&["--warm-up-time", "nan"], "--warm-up-time: give seconds above 0"),
