@@ -51,7 +51,7 @@ pub(super) struct Arguments {
     /// Turns in which a benchmark's samples are taken at most, others in between; 10 by default, one a sample.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
     turns: Option<u32>,
-    /// What one loop may take, in seconds; 0.05 by default. Slower cases are skipped.
+    /// What one loop may take, in seconds; 0.07 by default. Slower cases are skipped.
     #[arg(long, value_name = "S")]
     loop_time_max: Option<f64>,
     /// What a bench executable may say nothing for, in seconds, before it is killed; by default 600 and

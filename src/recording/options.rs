@@ -23,7 +23,7 @@ fn usual_settings() -> Settings {
         measurement_time_s: 0.01,
         turns: TURNS,
         sample_size: SAMPLE_SIZE_MIN,
-        loop_time_max_s: 0.05,
+        loop_time_max_s: 0.07,
         probes: true,
         ..Settings::default()
     }

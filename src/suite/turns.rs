@@ -38,14 +38,14 @@ pub(super) struct Division {
 const TURN_FREE: Duration = Duration::from_millis(3);
 
 /// Samples of a turn, from what a turn costs beside them and what each takes: as few as `turns_max` turns
-/// allow while the turn costs no more than its samples take.
+/// allow while the turn costs no more than half of what its samples take.
 pub(super) fn worthwhile(samples: u64, turns_max: u32, beside: Duration, sample: Duration) -> u64 {
     let least = samples.div_ceil(u64::from(turns_max.max(1))).max(1);
     let worth = if beside <= TURN_FREE {
         1
     } else {
         let sample_ns = sample.as_nanos().max(1);
-        u64::try_from(beside.as_nanos().div_ceil(sample_ns)).unwrap_or(u64::MAX)
+        u64::try_from((2 * beside.as_nanos()).div_ceil(sample_ns)).unwrap_or(u64::MAX)
     };
     worth.clamp(least, samples.max(least))
 }
@@ -331,13 +331,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_turn_costs_no_more_than_its_samples_or_next_to_nothing() {
+    fn a_turn_costs_half_of_its_samples_or_next_to_nothing() {
         let ms = Duration::from_millis;
         let ten = |beside, sample| worthwhile(10, 10, ms(beside), ms(sample));
         // Up to 3 ms are free.
         assert_eq!(ten(3, 1), 1);
-        // 15 ms are worth two samples of 13 ms, 140 ms all ten of 5 ms.
-        assert_eq!(ten(15, 13), 2);
+        // 15 ms are worth three samples of 13 ms, 140 ms all ten of 5 ms.
+        assert_eq!(ten(15, 13), 3);
         assert_eq!(ten(140, 5), 10);
         assert_eq!(ten(140, 0), 10);
     }
