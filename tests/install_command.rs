@@ -115,6 +115,21 @@ fn samples_are_launches() {
 }
 
 #[test]
+fn every_card_of_the_model_that_measured_gets_it() {
+    let desk = Desk::new();
+    let mut baseline = of_ids(&[ID], 4);
+    baseline.manifest.environment.device.name = String::from("NVIDIA H200");
+    desk.keep("before", baseline);
+    let homes = ["nvidia-h200", "nvidia-h200-0a1b2c3d"].map(|name| format!("target/poolbench/{name}/criterion"));
+    fs::create_dir_all(desk.path().join(&homes[1])).expect("a folder");
+    let ran = desk.poolbench(&["install", "before"]);
+    assert!(ran.stdout.contains(&homes.join(" and ")), "{ran:?}");
+    for home in homes {
+        assert!(desk.path().join(home).join(ID).join("before/sample.json").is_file());
+    }
+}
+
+#[test]
 fn what_criterion_recorded_is_kept() {
     let desk = Desk::new();
     desk.keep("before", of_ids(&[ID, "scratch_loop/sync/4KiB"], 4));

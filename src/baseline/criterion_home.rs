@@ -74,10 +74,51 @@ fn has_claimed(of_model: &Path, uuid: &str) -> bool {
     fs::read_to_string(&owner).is_ok_and(|owner| owner.trim() == uuid)
 }
 
-/// The first part of a UUID, which is enough to tell the cards of a machine apart.
+/// As [`folder`], and after it those of the other cards of the model that have measured.
+#[must_use]
+pub fn folders_of_model(device_slug: &str) -> Vec<PathBuf> {
+    let plain = folder(device_slug);
+    let others = if is_named() {
+        Vec::new()
+    } else {
+        other_cards(&plain, device_slug)
+    };
+    std::iter::once(plain).chain(others).collect()
+}
+
+/// The folders that [`folder_of_card`] gave to cards beside the one that has `plain`.
+fn other_cards(plain: &Path, device_slug: &str) -> Vec<PathBuf> {
+    let (Some(of_model), Some(criterion)) = (plain.parent(), plain.file_name()) else {
+        return Vec::new();
+    };
+    let Some(entries) = of_model.parent().and_then(|models| fs::read_dir(models).ok()) else {
+        return Vec::new();
+    };
+    let is_card = |name: &str| {
+        let digits = name.strip_prefix(device_slug).and_then(|rest| rest.strip_prefix('-'));
+        digits.is_some_and(|digits| digits.len() == CARD_DIGITS && digits.chars().all(|c| c.is_ascii_hexdigit()))
+    };
+    let mut folders: Vec<PathBuf> = entries
+        .flatten()
+        .filter(|entry| entry.file_name().to_str().is_some_and(is_card))
+        .map(|entry| entry.path().join(criterion))
+        .filter(|folder| folder.is_dir())
+        .collect();
+    folders.sort();
+    folders
+}
+
+/// Digits of a UUID, which are enough to tell the cards of a machine apart.
+const CARD_DIGITS: usize = 8;
+
+/// The first part of a UUID.
 fn card(uuid: &str) -> String {
     let digits = uuid.split_once('-').map_or(uuid, |(_, digits)| digits);
-    digits.chars().filter(char::is_ascii_hexdigit).take(8).collect()
+    digits
+        .chars()
+        .filter(char::is_ascii_hexdigit)
+        .take(CARD_DIGITS)
+        .collect()
 }
 
 fn folder_in(device_slug: &str, home: Option<OsString>, target: Option<OsString>) -> PathBuf {
@@ -280,6 +321,27 @@ mod tests {
         assert!(!has_claimed(&of_model, second));
         assert!(has_claimed(&of_model, first), "in whatever order they come");
         assert_eq!((card(first), card(second)), ("0a1b2c3d".into(), "0a1b2c3e".into()));
+    }
+
+    #[test]
+    fn the_folders_of_a_model_are_those_of_its_cards_that_measured() {
+        let target = tempfile::tempdir().expect("a temporary folder");
+        let folder = |name: &str| target.path().join(name).join("criterion");
+        for name in [
+            "h200",
+            "h200-0a1b2c3e",
+            "h200-0a1b2c3d",
+            "h200-nvl",
+            "h200-nvl-0a1b2c3f",
+            "gh200",
+        ] {
+            fs::create_dir_all(folder(name)).expect("a folder");
+        }
+        // One whose run ended before it measured.
+        fs::create_dir(target.path().join("h200-0a1b2c3c")).expect("a folder");
+        let others = other_cards(&folder("h200"), "h200");
+        assert_eq!(others, [folder("h200-0a1b2c3d"), folder("h200-0a1b2c3e")]);
+        assert!(other_cards(&folder("a100"), "a100").is_empty());
     }
 
     #[test]

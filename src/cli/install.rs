@@ -36,15 +36,19 @@ fn install(arguments: &Arguments) -> Result<String, String> {
         return Err(error.to_string());
     }
     let baseline = Baseline::read(&folder).map_err(|error| error.to_string())?;
-    let home = criterion_home::folder(&slug(&baseline.manifest.environment.device.name));
+    // Which of several cards `cargo bench` meets next, nobody knows.
+    let homes = criterion_home::folders_of_model(&slug(&baseline.manifest.environment.device.name));
     let existing = if arguments.replace {
         Existing::Replace
     } else {
         Existing::Keep
     };
-    let count = baseline
-        .install(&home, &name, existing)
-        .map_err(|error| error.to_string())?;
+    let mut count = 0;
+    for home in &homes {
+        count = baseline
+            .install(home, &name, existing)
+            .map_err(|error| error.to_string())?;
+    }
     // Strict comparison ends at the first benchmark that the baseline lacks.
     let flag = if baseline.manifest.skipped.is_empty() && baseline.manifest.settings.filter.is_none() {
         "--baseline"
@@ -55,6 +59,10 @@ fn install(arguments: &Arguments) -> Result<String, String> {
         "{} of {} in {}; compare with cargo bench -- {flag} {name}\n",
         counted(count, "benchmark"),
         counted(baseline.launches.len(), "launch"),
-        home.display()
+        homes
+            .iter()
+            .map(|home| home.display().to_string())
+            .collect::<Vec<_>>()
+            .join(" and ")
     ))
 }
