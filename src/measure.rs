@@ -58,6 +58,16 @@ pub trait Workload {
     /// What fails in a run fails here.
     fn trial(&mut self) -> Result<Duration, Failure>;
 
+    /// Does each kind of work of a run at least once, unmeasured, so that what the device cannot do shows before
+    /// the first run. Leaves the case as it was.
+    ///
+    /// # Errors
+    ///
+    /// What fails in a run fails here.
+    fn rehearse(&mut self) -> Result<(), Failure> {
+        self.trial().map(drop)
+    }
+
     /// Runs whole loops, checks a sample of their effect outside the clock, and returns host
     /// wall-clock time, the last synchronise included.
     ///
@@ -155,7 +165,7 @@ pub fn prepare_as(case: &dyn Case, device: &Device, preparation: Preparation) ->
     let mut workload = case.prepare(device)?;
     let proven = match preparation {
         Preparation::ToBeProven(limit) => prove(workload.as_mut(), limit),
-        Preparation::Proven => workload.trial().map(drop),
+        Preparation::Proven => workload.rehearse(),
     };
     match proven {
         Ok(()) => Ok(workload),

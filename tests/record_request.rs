@@ -4,6 +4,7 @@
 mod common;
 
 use poolbench::baseline::{ProcessRecord, RecordRequest};
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -20,6 +21,7 @@ fn request(folder: &Path) -> RecordRequest {
         turns: 10,
         samples_per_turn: [(HOISTED.to_owned(), 3)].into(),
         sample_size: 10,
+        fewer_samples: BTreeMap::new(),
         warm_up_time_s: 0.005,
         device_times: true,
         probes: true,
@@ -68,6 +70,28 @@ fn the_cases_asked_for_are_recorded_with_their_probes() {
         assert_eq!((probe.syscall.len(), probe.user.len()), (10, 10), "{id}");
         assert!(record.observations.contains_key(id), "{id}");
         assert!(record.device_time_ns[id] > 0.0, "{id} runs kernels");
+    }
+}
+
+#[test]
+fn a_case_that_takes_fewer_samples_has_as_many() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let request = RecordRequest {
+        fewer_samples: [(SYNC.to_owned(), 4)].into(),
+        ..request(folder.path())
+    };
+    let output = run(folder.path(), &json(&request));
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let record: ProcessRecord =
+        serde_json::from_slice(&fs::read(&request.output).expect("a record")).expect("its format");
+    for (id, count) in [(HOISTED, 10), (SYNC, 4)] {
+        let samples = &record.samples[id];
+        samples.check().expect("measurements");
+        // Flat sampling: as many iterations in each.
+        assert_eq!(samples.iters, vec![samples.iters[0]; count], "{id}");
+        let probe = samples.probe_ns.as_ref().expect("a probe was asked for");
+        assert_eq!((probe.syscall.len(), probe.user.len()), (count, count), "{id}");
+        assert!(record.samples_enough[id] <= 10);
     }
 }
 

@@ -32,6 +32,9 @@ pub struct RecordRequest {
     /// Samples of each case, as Criterion is told too.
     #[serde(default)]
     pub sample_size: u64,
+    /// Samples of the cases that take fewer, by id.
+    #[serde(default, deserialize_with = "unique::map")]
+    pub fewer_samples: BTreeMap<String, u64>,
     /// Criterion's warm-up of each case in seconds, as it is told too.
     #[serde(default)]
     pub warm_up_time_s: f64,
@@ -65,6 +68,9 @@ pub struct ProcessRecord {
     /// Samples of each turn that would be worth its cost, by id, as the first turn showed.
     #[serde(default, deserialize_with = "unique::map")]
     pub samples_per_turn: BTreeMap<String, u64>,
+    /// Samples that are enough of a case whose pace the device sets, by id, as the first turn showed.
+    #[serde(default, deserialize_with = "unique::map")]
+    pub samples_enough: BTreeMap<String, u64>,
     /// Device time of one iteration in nanoseconds, by id, where it was asked for; 0 without kernels.
     #[serde(default, deserialize_with = "unique::map")]
     pub device_time_ns: BTreeMap<String, f64>,

@@ -61,6 +61,7 @@ pub(super) fn finished(session: &str, launch: u64, ids: &[&str], skipped: &[(&st
         },
         executables: Default::default(),
         samples_per_turn: std::collections::BTreeMap::new(),
+        samples_enough: std::collections::BTreeMap::new(),
         device_time_ns: Default::default(),
         observations: Default::default(),
         skipped: skipped

@@ -40,6 +40,8 @@ pub(super) struct Known<'a> {
     /// Samples of each turn of the host-bound ids. What the device paces is the same at every moment, and each
     /// turn costs its preparation.
     samples_per_turn: BTreeMap<String, u64>,
+    /// Samples of the ids whose pace the device sets, where fewer than of others are enough.
+    fewer_samples: BTreeMap<String, u64>,
 }
 
 impl<'a> Known<'a> {
@@ -47,9 +49,11 @@ impl<'a> Known<'a> {
     /// launch in another way than the others.
     pub(super) fn from(first: &FinishedLaunch, of_side: &'a FinishedLaunch) -> Known<'a> {
         let worthwhile = |id: &String| Some((id.clone(), *first.samples_per_turn.get(id)?));
+        let enough = |id: &String| Some((id.clone(), *first.samples_enough.get(id)?));
         Known {
             executables: &of_side.executables,
             samples_per_turn: first.host_bound().filter_map(worthwhile).collect(),
+            fewer_samples: first.paced_by_device().filter_map(enough).collect(),
         }
     }
 }
@@ -78,6 +82,7 @@ impl Launcher<'_> {
             executables: BTreeMap::new(),
             device_time_ns: BTreeMap::new(),
             samples_per_turn: BTreeMap::new(),
+            samples_enough: BTreeMap::new(),
             observations: BTreeMap::new(),
             skipped: Vec::new(),
             repeated: 0,
@@ -121,6 +126,7 @@ impl Launcher<'_> {
             },
             device_times: step.is_first,
             samples_per_turn: known.map(|known| known.samples_per_turn.clone()).unwrap_or_default(),
+            fewer_samples: known.map(|known| known.fewer_samples.clone()).unwrap_or_default(),
         };
         let record = self.starter.run(executable, &side.treatment, &task)?.record;
         let differences = same_machine(&side.environment, &record.environment);
@@ -182,9 +188,18 @@ impl FinishedLaunch {
     /// The ids whose device time is below half of their wall time. Where nobody could measure the device
     /// time, nothing is claimed.
     pub(super) fn host_bound(&self) -> impl Iterator<Item = &String> {
-        self.launch.samples.iter().filter_map(|(id, samples)| {
+        self.ids_by_pace(true)
+    }
+
+    /// The other ids whose device time is known.
+    fn paced_by_device(&self) -> impl Iterator<Item = &String> {
+        self.ids_by_pace(false)
+    }
+
+    fn ids_by_pace(&self, host_bound: bool) -> impl Iterator<Item = &String> {
+        self.launch.samples.iter().filter_map(move |(id, samples)| {
             let device_ns = self.device_time_ns.get(id)?;
-            samples.is_host_bound(*device_ns).then_some(id)
+            (samples.is_host_bound(*device_ns) == host_bound).then_some(id)
         })
     }
 
@@ -203,6 +218,7 @@ impl FinishedLaunch {
         self.launch.samples.extend(record.samples);
         self.device_time_ns.extend(record.device_time_ns);
         self.samples_per_turn.extend(record.samples_per_turn);
+        self.samples_enough.extend(record.samples_enough);
         self.observations.extend(record.observations);
         self.skipped.extend(record.skipped);
         Ok(())

@@ -19,6 +19,7 @@ pub(super) fn look(
         loop_time_max_s: starter.settings.loop_time_max_s,
         device_times: false,
         samples_per_turn: BTreeMap::new(),
+        fewer_samples: BTreeMap::new(),
     };
     let (mut sides, mut device_lines) = (Vec::new(), Vec::new());
     for treatment in treatments {

@@ -15,8 +15,6 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// Criterion's own estimates are not used, so it may make them cheaply; fewer it refuses to plot.
-const RESAMPLES: &str = "1000";
 /// A launch of ten thousand benchmarks takes about 8 MiB.
 const RECORD_BYTES_MAX: u64 = 256 << 20;
 /// What decides how a bench executable measures, and so is the plan's and not the user's shell's.
@@ -42,6 +40,7 @@ pub(super) struct Task {
     pub(super) loop_time_max_s: f64,
     pub(super) device_times: bool,
     pub(super) samples_per_turn: BTreeMap<String, u64>,
+    pub(super) fewer_samples: BTreeMap<String, u64>,
 }
 
 /// A record, and the line that says what was measured.
@@ -69,6 +68,7 @@ impl Starter<'_> {
             turns: self.settings.turns,
             samples_per_turn: task.samples_per_turn.clone(),
             sample_size: self.settings.sample_size,
+            fewer_samples: task.fewer_samples.clone(),
             warm_up_time_s: self.settings.warm_up_time_s,
             probes: self.settings.probes,
             processor: self.settings.pinned_processor,
@@ -113,7 +113,7 @@ impl Starter<'_> {
         let text = serde_json::to_vec(request).map_err(|error| file(error.into()))?;
         fs::write(&path, text).map_err(file)?;
         let mut command = Command::new(&executable.path);
-        command.args(["--bench", "--noplot", "--nresamples", RESAMPLES]);
+        command.args(["--bench", "--noplot"]);
         command.args(["--warm-up-time", &self.settings.warm_up_time_s.to_string()]);
         command.args(["--measurement-time", &self.settings.measurement_time_s.to_string()]);
         command.args(["--sample-size", &self.settings.sample_size.to_string()]);

@@ -36,6 +36,9 @@ pub struct FinishedLaunch {
     /// Samples of each turn that would be worth its cost, by id.
     #[serde(default)]
     pub samples_per_turn: BTreeMap<String, u64>,
+    /// Samples that are enough of a case whose pace the device sets, by id.
+    #[serde(default)]
+    pub samples_enough: BTreeMap<String, u64>,
     /// What was seen beside the time, by id.
     #[serde(default)]
     pub observations: BTreeMap<String, Observation>,

@@ -7,6 +7,7 @@ mod output;
 mod recorder;
 mod sampler;
 mod settings;
+mod taken;
 mod turns;
 
 pub use error::SuiteError;

@@ -1,8 +1,7 @@
 //! A bench executable under `poolbench record`: which cases, in which order, and what is kept of them.
 
 use super::SuiteError;
-use crate::baseline::criterion_home::SavedSample;
-use crate::baseline::{ProbeTimes, ProcessRecord, RecordRequest, Samples, Skipped};
+use crate::baseline::{ProcessRecord, RecordRequest, Skipped};
 use crate::case::BenchmarkId;
 use crate::cuda::{self, Device};
 use crate::environment::{Environment, Monitor};
@@ -10,7 +9,8 @@ use crate::host_probe::{HostProbe, Reading};
 use crate::kernel_work::KernelWork;
 use crate::measure::{Case, LOOP_TIME_MAX, Preparation};
 use crate::observation::Observation;
-use crate::suite::turns::{Division, worthwhile};
+use crate::suite::taken::Taken;
+use crate::suite::turns::{Division, enough, worthwhile};
 use crate::whole_file;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
@@ -68,6 +68,7 @@ impl Recorder {
                 environment,
                 samples: BTreeMap::new(),
                 samples_per_turn: BTreeMap::new(),
+                samples_enough: BTreeMap::new(),
                 device_time_ns: BTreeMap::new(),
                 observations: BTreeMap::new(),
                 skipped: Vec::new(),
@@ -78,8 +79,10 @@ impl Recorder {
 
     /// How the samples of a case are divided into turns.
     pub(super) fn division(&self, id: &BenchmarkId) -> Division {
-        let samples = self.request.sample_size.max(1);
-        let samples_per_turn = self.request.samples_per_turn.get(&id.to_string()).copied();
+        let id = id.to_string();
+        let fewer = self.request.fewer_samples.get(&id).copied();
+        let samples = fewer.unwrap_or(u64::MAX).min(self.request.sample_size).max(1);
+        let samples_per_turn = self.request.samples_per_turn.get(&id).copied();
         Division {
             samples,
             samples_per_turn: samples_per_turn.unwrap_or(samples).clamp(1, samples),
@@ -92,6 +95,9 @@ impl Recorder {
         let samples = self.request.sample_size.max(1);
         let worthwhile = worthwhile(samples, self.request.turns, beside, sample);
         self.record.samples_per_turn.insert(id.to_string(), worthwhile);
+        self.record
+            .samples_enough
+            .insert(id.to_string(), enough(samples, sample));
     }
 
     /// Whether the request wants this case.
@@ -116,50 +122,28 @@ impl Recorder {
         self.probe.as_mut().map(HostProbe::read)
     }
 
-    /// Keeps a case that was measured; `saved` is what Criterion saved of it, or why that is nothing.
-    /// `readings` stand beside each of Criterion's calls.
+    /// Keeps a case that was measured, and returns the median time of an iteration in nanoseconds.
     pub(super) fn add(
         &mut self,
         id: &BenchmarkId,
         case: &dyn Case,
-        saved: Result<SavedSample, String>,
-        readings: &[Reading],
+        taken: Taken,
         disturbance: Disturbance,
         observation: Observation,
-    ) -> cuda::Result<()> {
-        let saved = match saved {
-            Ok(saved) => saved,
-            Err(reason) => {
-                self.skip(id, format!("Criterion saved no sample of it: {reason}"));
-                return Ok(());
-            }
-        };
-        // Criterion's last calls are the samples; those before warmed up.
-        let probe_ns = readings.len().checked_sub(saved.iters.len()).map(|warm_up| {
-            let readings = &readings[warm_up..];
-            ProbeTimes {
-                syscall: readings.iter().map(|reading| reading.syscall_ns).collect(),
-                user: readings.iter().map(|reading| reading.user_ns).collect(),
-                ..ProbeTimes::default()
-            }
-        });
-        let samples = Samples {
-            iters: saved.iters,
-            times_ns: saved.times,
-            probe_ns: probe_ns.filter(|_| self.probe.is_some()),
-            flags: disturbance.into_iter().collect(),
-        };
+    ) -> cuda::Result<Option<f64>> {
+        let samples = taken.into_samples(disturbance.into_iter().collect());
         if let Err(reason) = samples.check() {
-            self.skip(id, format!("Criterion's samples are no measurements: {reason}"));
-            return Ok(());
+            self.skip(id, format!("its samples are no measurements: {reason}"));
+            return Ok(None);
         }
         if self.request.device_times {
             let time_us = self.device_time_us(case)?;
             self.record.device_time_ns.insert(id.to_string(), time_us * 1e3);
         }
+        let median_ns = samples.median_ns();
         self.record.samples.insert(id.to_string(), samples);
         self.record.observations.insert(id.to_string(), observation);
-        Ok(())
+        Ok(median_ns)
     }
 
     /// What disturbs measurements at the moment.

@@ -11,8 +11,9 @@
 use super::output::say_plainly;
 use super::recorder::Disturbance;
 use super::sampler::{Sampled, Sampler};
+use super::taken::Taken;
 use super::{Interrupt, Outcome, Suite, SuiteError, all_released};
-use crate::baseline::criterion_home::{self, Before};
+use crate::baseline::criterion_home::Before;
 use crate::case::BenchmarkId;
 use crate::cuda::{Device, Kernels};
 use crate::host_probe::Reading;
@@ -50,7 +51,29 @@ pub(super) fn worthwhile(samples: u64, turns_max: u32, beside: Duration, sample:
     worth.clamp(least, samples.max(least))
 }
 
-/// What a sample took.
+/// What samples have to take together to be enough where the device sets the pace, and the fewest of them.
+/// Measured on the H200, 24 launches: values of launches of four samples of 30 ms to 75 ms spread as those of
+/// ten do (0.05 to 0.14 % in `scratch_loop` at 256 MiB, 11 to 13 % where `sync` and `vmm` take half the time).
+const ENOUGH: Duration = Duration::from_millis(50);
+const FEWEST: u64 = 4;
+
+/// Samples of a case whose pace the device sets, from what each takes.
+pub(super) fn enough(samples: u64, sample: Duration) -> u64 {
+    let enough = ENOUGH.as_nanos().div_ceil(sample.as_nanos().max(1));
+    u64::try_from(enough).unwrap_or(u64::MAX).max(FEWEST).min(samples)
+}
+
+/// What Criterion asked for, and what it took.
+#[derive(Clone, Copy, Debug)]
+struct Call {
+    iterations: u64,
+    /// Of these iterations.
+    time: Duration,
+    reading: Option<Reading>,
+    cost: Cost,
+}
+
+/// What a call took.
 #[derive(Clone, Copy, Debug, Default)]
 struct Cost {
     /// In all, with the probes.
@@ -71,13 +94,17 @@ struct Entry<'scope, 'case> {
     division: Division,
     /// It has had its first turn.
     begun: bool,
-    /// Criterion waits for another sample.
+    /// Criterion waits, and another sample is wanted.
     waits: bool,
-    samples_left: u64,
-    /// Beside each of Criterion's calls, the warm-up's included.
-    readings: Vec<Reading>,
+    taken: Taken,
     disturbance: Disturbance,
     observation: Observation,
+}
+
+impl Entry<'_, '_> {
+    fn samples_left(&self) -> u64 {
+        self.division.samples.saturating_sub(self.taken.count())
+    }
 }
 
 impl Suite {
@@ -103,7 +130,7 @@ impl Suite {
             }
             let turns: Vec<u64> = entries
                 .iter()
-                .map(|entry| entry.samples_left.div_ceil(entry.division.samples_per_turn).max(1))
+                .map(|entry| entry.samples_left().div_ceil(entry.division.samples_per_turn).max(1))
                 .collect();
             let mut entries: Vec<Option<Entry<'_, '_>>> = entries.into_iter().map(Some).collect();
             for place in interleaved(&turns, &mut random) {
@@ -111,7 +138,7 @@ impl Suite {
                     entries[place] = self.advance(entry, &mut outcomes)?;
                 }
             }
-            // Whom Criterion asked for more samples than the request said.
+            // Where Criterion's warm-up took longer than its turn.
             for mut waiting in entries {
                 while let Some(entry) = waiting {
                     waiting = self.advance(entry, &mut outcomes)?;
@@ -167,8 +194,7 @@ impl Suite {
             division,
             begun: false,
             waits: true,
-            samples_left: division.samples,
-            readings: Vec::new(),
+            taken: Taken::default(),
             disturbance: Disturbance::default(),
             observation: Observation::default(),
         }))
@@ -246,43 +272,51 @@ impl Suite {
         } else {
             let mut warm = Duration::ZERO;
             while entry.waits && warm <= entry.division.warm_up {
-                warm += self.sample(entry, workload)?.run;
+                warm += self.call(entry, workload)?.cost.run;
+                entry.waits = entry.sampler.goes_on();
             }
         }
         let mut cost = Cost::default();
-        let mut taken = 0;
+        let mut samples = 0;
         for _ in 0..entry.division.samples_per_turn {
             if !entry.waits {
                 break;
             }
-            cost = self.sample(entry, workload)?;
-            entry.samples_left = entry.samples_left.saturating_sub(1);
-            taken += 1;
+            let call = self.call(entry, workload)?;
+            entry.taken.add(call.iterations, call.time, call.reading);
+            // The first may have been dropped.
+            samples = entry.taken.count().min(samples + 1);
+            cost = call.cost;
+            // After the last, Criterion would only analyse what nobody asks for.
+            entry.waits = entry.samples_left() > 0 && entry.sampler.goes_on();
         }
-        workload.keep_samples(taken);
+        workload.keep_samples(usize::try_from(samples).unwrap_or(usize::MAX));
         Ok(cost)
     }
 
-    /// Takes one sample.
-    fn sample(&mut self, entry: &mut Entry<'_, '_>, workload: &mut dyn Workload) -> Result<Cost, Failure> {
+    /// Runs what Criterion asks for, which then stands still.
+    fn call(&mut self, entry: &mut Entry<'_, '_>, workload: &mut dyn Workload) -> Result<Call, Failure> {
         let start = Instant::now();
         let per_loop = workload.iterations_per_loop();
         // Outside Criterion's clock, by which it decides on the iterations of a sample.
         let before = self.recorder().read_probe();
-        let mut loops = 0;
+        let (mut asked, mut time) = (0, Duration::ZERO);
         let run = entry.sampler.take(|iterations| {
-            loops = iterations.div_ceil(per_loop);
-            measure::run(workload, iterations)
+            asked = iterations;
+            let run = measure::run(workload, iterations);
+            time = run.as_ref().copied().unwrap_or_default();
+            run
         })?;
         let after = self.recorder().read_probe();
-        let whole = start.elapsed();
-        entry.waits = entry.sampler.goes_on();
-        let reading = before.zip(after).map(|(before, after)| before.mean(after));
-        entry.readings.extend(reading);
-        Ok(Cost {
-            whole,
-            run,
-            loops: u32::try_from(loops).unwrap_or(u32::MAX),
+        Ok(Call {
+            iterations: asked,
+            time,
+            reading: before.zip(after).map(|(before, after)| before.mean(after)),
+            cost: Cost {
+                whole: start.elapsed(),
+                run,
+                loops: u32::try_from(asked.div_ceil(per_loop)).unwrap_or(u32::MAX),
+            },
         })
     }
 
@@ -291,15 +325,17 @@ impl Suite {
         end(entry.sampler);
         let (id, observation) = (entry.id, entry.observation);
         self.record.add(id, observation);
-        let saved = criterion_home::last_sample(&self.home, id);
         let kept = self
             .recorder()
-            .add(id, entry.case, saved, &entry.readings, entry.disturbance, observation);
-        let kept = kept.map_err(Failure::from).and_then(|()| all_released());
-        kept.map_err(|failure| self.fail(id, failure, &entry.before))?;
+            .add(id, entry.case, entry.taken, entry.disturbance, observation);
+        let kept = kept.map_err(Failure::from).and_then(|median_ns| {
+            all_released()?;
+            Ok(median_ns)
+        });
+        let median_ns = kept.map_err(|failure| self.fail(id, failure, &entry.before))?;
         Ok(Outcome {
             id: id.clone(),
-            median_ns: entry.before.median_ns_since(&self.home, id),
+            median_ns,
             observation,
         })
     }
@@ -340,6 +376,14 @@ mod tests {
         assert_eq!(ten(15, 13), 3);
         assert_eq!(ten(140, 5), 10);
         assert_eq!(ten(140, 0), 10);
+    }
+
+    #[test]
+    fn what_the_device_paces_takes_fewer_samples_the_longer_they_are() {
+        let of = |samples, ms| enough(samples, Duration::from_millis(ms));
+        // 50 ms are ten samples of 5 ms, eight of 7 ms; never fewer than four, nor more than are asked for.
+        assert_eq!([1, 5, 7, 14, 31, 60].map(|ms| of(10, ms)), [10, 10, 8, 4, 4, 4]);
+        assert_eq!((of(3, 60), of(10, 0)), (3, 10));
     }
 
     #[test]

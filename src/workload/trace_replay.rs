@@ -121,6 +121,10 @@ impl Workload for Prepared {
         Ok(start.elapsed() / events)
     }
 
+    fn rehearse(&mut self) -> Result<(), Failure> {
+        self.replay(&mut NoWork)
+    }
+
     fn run(&mut self, loops: u64) -> Result<Duration, Failure> {
         measure::timed(|| (0..loops).try_for_each(|_| self.replay(&mut NoWork)))
     }

@@ -86,6 +86,7 @@ fn record(bench: &str, request: &RecordRequest, turn: u64) -> ProcessRecord {
         environment: environment(turn),
         samples: BTreeMap::new(),
         samples_per_turn: BTreeMap::new(),
+        samples_enough: BTreeMap::new(),
         device_time_ns: BTreeMap::new(),
         observations: BTreeMap::new(),
         skipped: Vec::new(),
