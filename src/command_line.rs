@@ -8,8 +8,10 @@ use std::path::{Path, PathBuf};
 
 /// What decides which device is measured, which kernels are built, and where a recording lies while it is not
 /// finished. Another shell, or a line that begins with its own variables, would not have them.
-const VARIABLES: [&str; 5] = [
+const VARIABLES: [&str; 7] = [
     "POOLBENCH_DEVICE",
+    "POOLBENCH_HOST_MEMORY_MIB",
+    "CUDA_VISIBLE_DEVICES",
     library::VARIABLE,
     "CARGO_TARGET_DIR",
     "NVCC",

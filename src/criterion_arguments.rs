@@ -7,6 +7,8 @@ use regex::Regex;
 pub(crate) const SAMPLE_SIZE_MIN: u64 = 10;
 /// More samples than anybody can wait for. Criterion reserves memory for all of them.
 pub(crate) const SAMPLE_SIZE_MAX: u64 = 100_000;
+/// The shortest that a time may be: Criterion takes it in whole nanoseconds, and none at all is no time. *Unit* s.
+pub(crate) const TIME_S_MIN: f64 = 1e-9;
 /// The longest that a time may be. *Unit* s.
 pub(crate) const TIME_S_MAX: f64 = 3600.0;
 

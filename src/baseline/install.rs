@@ -2,7 +2,7 @@
 
 use super::criterion_home::benchmark_folder;
 use super::error::BaselineError;
-use super::write::{Existing, put_in_place, remove_leftovers, write_synced};
+use super::write::{Existing, remove_leftovers, replace, write_synced};
 use super::{Baseline, BaselineName, hexadecimal};
 use crate::case::{BenchmarkId, Size};
 use crate::named_file;
@@ -141,6 +141,26 @@ impl Baseline {
     /// baseline that Criterion recorded (unless `existing` says to replace it), or the operating
     /// system's refusal.
     pub fn install(&self, home: &Path, name: &BaselineName, existing: Existing) -> Result<usize, InstallError> {
+        let ids = self.check_home(home, name, existing)?;
+        for id in &ids {
+            let folder = benchmark_folder(home, id).join(name.as_str());
+            self.install_benchmark(id, &folder, name)
+                .map_err(|error| InstallError::Unwritable { path: folder, error })?;
+        }
+        Ok(ids.len())
+    }
+
+    /// Checks that [`Baseline::install`] may write into a home, and returns the ids of what it would.
+    ///
+    /// # Errors
+    ///
+    /// As there, but for the operating system's.
+    pub fn check_home(
+        &self,
+        home: &Path,
+        name: &BaselineName,
+        existing: Existing,
+    ) -> Result<Vec<BenchmarkId>, InstallError> {
         if CRITERIONS_OWN.contains(&name.as_str()) {
             return Err(InstallError::CriterionsName(name.to_string()));
         }
@@ -162,12 +182,7 @@ impl Baseline {
         {
             return Err(InstallError::NotOurs(folder));
         }
-        for id in &ids {
-            let folder = folder_of(id);
-            self.install_benchmark(id, &folder, name)
-                .map_err(|error| InstallError::Unwritable { path: folder, error })?;
-        }
-        Ok(ids.len())
+        Ok(ids)
     }
 
     fn install_benchmark(&self, id: &BenchmarkId, folder: &Path, name: &BaselineName) -> io::Result<()> {
@@ -181,8 +196,8 @@ impl Baseline {
         let partial = parent.join(format!("{}{}-{name}", super::PARTIAL_PREFIX, std::process::id()));
         let written = self
             .write_benchmark(id, &partial, name)
-            .and_then(|()| put_in_place(&partial, folder, Existing::Replace));
-        // After an exchange it holds the old one.
+            .and_then(|()| replace(&partial, folder));
+        // Where it could not be written whole.
         let _ = fs::remove_dir_all(&partial);
         written
     }

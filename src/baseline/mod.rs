@@ -38,7 +38,7 @@ pub use read::LAUNCHES_MAX;
 pub use resolve::{InputError, names_in};
 pub use spread::known_spread;
 pub use write::{Existing, PARTIAL_PREFIX};
-pub(crate) use write::{put_in_place, write_synced};
+pub(crate) use write::{replace, restore_replaced, write_synced};
 
 use std::path::Path;
 

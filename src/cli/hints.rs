@@ -104,7 +104,7 @@ fn options(source: Source) -> Options {
 #[test]
 fn what_goes_on_with_a_recording_takes_the_executables_from_the_same_place() {
     let bundle = options(Source::Bundle(PathBuf::from("/media/a b's/bundle")));
-    let words = parsed(&bundle.to_append("host").to_string());
+    let words = parsed(&bundle.to_append("host", 7).to_string());
     let (given, folder) = ("--executables", "/media/a b's/bundle");
     assert!(words.windows(2).any(|pair| pair == [given, folder]), "{words:?}");
     assert!(words.windows(2).any(|pair| pair == ["--launches", "7"]), "{words:?}");
@@ -115,7 +115,7 @@ fn what_goes_on_with_a_recording_takes_the_executables_from_the_same_place() {
     assert!(words.contains(&String::from("--append")), "{words:?}");
     for (profile, is_said) in [(PROFILE, false), ("dev", true)] {
         let profile = profile.to_owned();
-        let words = parsed(&options(Source::Cargo { profile }).to_append("host").to_string());
+        let words = parsed(&options(Source::Cargo { profile }).to_append("host", 60).to_string());
         assert_eq!(words.contains(&String::from("--profile")), is_said, "{words:?}");
     }
 }

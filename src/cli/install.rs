@@ -43,6 +43,12 @@ fn install(arguments: &Arguments) -> Result<String, String> {
     } else {
         Existing::Keep
     };
+    // One that refuses it keeps it out of all.
+    for home in &homes {
+        baseline
+            .check_home(home, &name, existing)
+            .map_err(|error| error.to_string())?;
+    }
     let mut count = 0;
     for home in &homes {
         count = baseline

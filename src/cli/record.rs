@@ -226,7 +226,7 @@ fn text(options: &Options, summary: &Summary) -> String {
         [name, ..] => writeln!(
             text,
             "next, an hour or more from now, since two sessions prove what one cannot: {}",
-            options.to_append(name)
+            options.to_append(name, summary.planned)
         ),
         [] => Ok(()),
     };

@@ -1,7 +1,7 @@
 //! Beginning a recording, or going on with one: everything that can be refused is refused here, before
 //! anything is measured.
 
-use super::destination::{check_names, check_writable, existing_for};
+use super::destination::{check_names, check_names_again, check_writable, existing_for};
 use super::differences::{difference_lines, same_machine, settings_differences};
 use super::error::RecordingError;
 use super::executables::{Executable, ExecutableIdentity};
@@ -13,7 +13,7 @@ use super::plan::{Destination, FORMAT, Plan, Side, Treatment, baseline_name, boo
 use super::process::Starter;
 use super::progress::{Progress, spoken};
 use super::state::{State, recordings_folder};
-use crate::baseline::{BaselineName, FOLDER, LAUNCHES_MAX, Settings};
+use crate::baseline::{BaselineName, FOLDER, LAUNCHES_MAX, Settings, restore_replaced};
 use crate::counted::counted;
 use crate::environment::Environment;
 use sha2::{Digest, Sha256};
@@ -29,7 +29,6 @@ const PAUSE_MAX: Duration = Duration::from_secs(30 * 60);
 pub(super) struct Begun {
     pub(super) state: State,
     pub(super) executables: Vec<Executable>,
-    pub(super) session: String,
     pub(super) lock: Lock,
 }
 
@@ -95,7 +94,7 @@ impl Beginning<'_> {
             settings = self.go_on_with_baselines(&name, &mut sides)?;
         }
         let (boot_id, started) = (boot_id(), now());
-        let session = session(&boot_id, &started);
+        let seed = seed_of(&session(&boot_id, &started));
         let plan = Plan {
             format: FORMAT,
             destination,
@@ -105,7 +104,7 @@ impl Beginning<'_> {
             executables: identities(&executables),
             boot_id,
             started,
-            seed: seed_of(&session),
+            seed,
             name,
         };
         announce(progress, &plan, &device_lines);
@@ -113,7 +112,6 @@ impl Beginning<'_> {
         Ok(Begun {
             state,
             executables,
-            session,
             lock,
         })
     }
@@ -166,7 +164,9 @@ impl Beginning<'_> {
             return Err(RecordingError::NothingToResume { folder });
         }
         let lock = self.lock(&name)?;
-        let mut state = State::resume(&folder)?;
+        let state = State::resume(&folder)?;
+        restore_replaced(Path::new(FOLDER));
+        check_names_again(Path::new(FOLDER), &state.plan, &state.launches)?;
         check_writable(Path::new(FOLDER))?;
         self.refuse_differences(&name, self.flag_differences(&state.plan))?;
         let executables = self.options.source.executables(self.interrupt)?;
@@ -184,17 +184,9 @@ impl Beginning<'_> {
             self.refuse_differences(&name, difference_lines(&differences, "when it began", "now"))?;
         }
         announce(progress, &state.plan, &device_lines);
-        let (session, why_new) = resumed_session(&state);
-        // What only waits to be written needs no session.
-        let goes_on = (state.launches.len() as u64) < state.plan.total();
-        if let Some(why) = why_new.filter(|_| goes_on) {
-            state.forget_unpaired()?;
-            progress.line(&format!("{why}: what follows is another session"));
-        }
         Ok(Begun {
             state,
             executables,
-            session,
             lock,
         })
     }
@@ -235,6 +227,7 @@ impl Beginning<'_> {
             .into_iter()
             .map(|label| baseline_name(name, label))
             .collect::<Result<_, _>>()?;
+        restore_replaced(Path::new(FOLDER));
         check_names(Path::new(FOLDER), &names, destination)?;
         check_writable(Path::new(FOLDER))?;
         let lock = self.lock(name)?;
@@ -258,7 +251,7 @@ impl Beginning<'_> {
 
     fn lock(&self, name: &str) -> Result<Lock, RecordingError> {
         fs::create_dir_all(&self.recordings).map_err(|error| RecordingError::file(&self.recordings, error))?;
-        Lock::acquire(&self.recordings.join(format!("{name}.lock")), self.interrupt)
+        Lock::acquire(&self.recordings.join(format!(".{name}.lock")), self.interrupt)
     }
 
     /// The name of the only unfinished recording.
@@ -347,8 +340,19 @@ fn executable_differences(recorded: &[ExecutableIdentity], here: &[ExecutableIde
     differences
 }
 
-/// The session of a recording that goes on: still its own, unless the machine was started anew or the
-/// launches would lie too far apart; then with the reason. A session is launches at one time.
+/// Returns the session of the next launch, a new one where the machine was started anew since the last or the two
+/// would lie too far apart: after a resume, or a program that was stopped for a while.
+pub(super) fn session_of_next(state: &mut State, progress: &Progress) -> Result<String, RecordingError> {
+    let (session, why_new) = resumed_session(state);
+    if let Some(why) = why_new {
+        state.forget_unpaired()?;
+        progress.line(&format!("{why}: what follows is another session"));
+    }
+    Ok(session)
+}
+
+/// The session of a recording that goes on: still its own, or another with the reason. A session is launches at one
+/// time.
 fn resumed_session(state: &State) -> (String, Option<String>) {
     let boot_id = boot_id();
     let Some(last) = state.launches.last() else {

@@ -3,7 +3,7 @@
 use super::error::RecordingError;
 use super::executables::{Executable, ExecutableIdentity, build_all};
 use super::interrupt::Interrupt;
-use crate::baseline::{Existing, PARTIAL_PREFIX, put_in_place, write_synced};
+use crate::baseline::{PARTIAL_PREFIX, replace, write_synced};
 use crate::command_line::{BUNDLE_LIST as LIST, CommandLine};
 use crate::named_file;
 use serde::{Deserialize, Serialize};
@@ -62,10 +62,10 @@ impl Bundle {
         let written = Bundle::write_files(&partial, executables, command).and_then(|()| {
             // An empty folder in its place would refuse the rename.
             let _ = fs::remove_dir(&folder);
-            put_in_place(&partial, &folder, Existing::Replace)?;
+            replace(&partial, &folder)?;
             File::open(parent)?.sync_all()
         });
-        // After an exchange it holds the old one.
+        // Where it could not be written whole.
         let _ = fs::remove_dir_all(&partial);
         written.map_err(unwritable)
     }

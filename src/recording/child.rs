@@ -17,6 +17,8 @@ const SIGNAL_INTERRUPT: i32 = 2;
 const KILLED_WAIT_MAX: Duration = Duration::from_secs(10);
 /// How often a process is looked at that only has to end.
 const LOOK_INTERVAL: Duration = Duration::from_millis(1);
+/// How long is waited at a time where somebody has to notice that the program was stopped.
+const SLICE: Duration = Duration::from_secs(1);
 /// What Criterion prints when it turns to a benchmark, and at each step of it.
 const BENCHMARKING: &str = "Benchmarking ";
 /// What Criterion says that it does once the samples are there.
@@ -150,7 +152,7 @@ fn wait(
                 if silence >= max {
                     return Err(Stopped::Hung(silence));
                 }
-                events.recv_timeout(max - silence)
+                wait_awake(events, (max - silence).min(SLICE), heard)
             }
         };
         match event {
@@ -161,6 +163,18 @@ fn wait(
         }
     }
     Ok(())
+}
+
+/// Waits for an event. A program that was stopped meanwhile, as by Ctrl-Z, heard nothing for no fault of the
+/// child's, which was most likely stopped with it.
+fn wait_awake(events: &Receiver<Event>, slice: Duration, heard: &Mutex<Heard>) -> Result<Event, RecvTimeoutError> {
+    let began = Instant::now();
+    let event = events.recv_timeout(slice);
+    let asleep = began.elapsed().saturating_sub(slice);
+    if asleep > SLICE {
+        lock(heard).last += asleep;
+    }
+    event
 }
 
 /// Waits for the end of a child whose outputs are closed: it has nothing left to do, but a driver may still keep

@@ -9,7 +9,7 @@ use super::plan::{Destination, Plan, Side};
 use super::state::FinishedLaunch;
 use crate::baseline::{Baseline, BaselineError, BaselineName, Existing, PARTIAL_PREFIX, folder_of};
 use std::collections::BTreeSet;
-use std::fs;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
 /// A baseline that was written.
@@ -37,6 +37,26 @@ pub(super) fn check_names(
         match destination {
             Destination::New if folder.exists() => return Err(BaselineError::Exists { folder }.into()),
             Destination::Append if !folder.is_dir() => return Err(BaselineError::Missing { folder }.into()),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// Refuses to go on with a recording whose baseline could not be written: another of the name has come since it
+/// began, or the one that it goes on with has gone.
+pub(super) fn check_names_again(
+    baselines: &Path,
+    plan: &Plan,
+    launches: &[FinishedLaunch],
+) -> Result<(), RecordingError> {
+    for side in 0..plan.sides.len() {
+        let folder = folder_of(baselines, &plan.baseline_name(side)?);
+        match plan.destination {
+            Destination::New if folder.exists() && !is_own(&folder, side, launches) => {
+                return Err(RecordingError::Came { folder });
+            }
+            Destination::Append if !folder.is_dir() => return Err(RecordingError::Gone { folder }),
             _ => {}
         }
     }
@@ -97,9 +117,8 @@ pub(super) fn existing_for(
     })
 }
 
-/// Refuses a session that measured other benchmarks than the baseline which it is for. Skips are no
-/// difference: they have their reason.
-pub(super) fn check_benchmarks(plan: &Plan, first: &FinishedLaunch) -> Result<(), RecordingError> {
+/// Refuses a first launch that measured nothing, or other benchmarks than the baseline which it is for.
+pub(super) fn check_first(plan: &Plan, first: &FinishedLaunch) -> Result<(), RecordingError> {
     let Some(only) = &plan.sides[first.side].only else {
         if first.launch.samples.is_empty() {
             return Err(RecordingError::Nothing(
@@ -112,10 +131,10 @@ pub(super) fn check_benchmarks(plan: &Plan, first: &FinishedLaunch) -> Result<()
         }
         return Ok(());
     };
-    let skipped: BTreeSet<&String> = first.skipped.iter().map(|skip| &skip.id).collect();
+    check_skips(&plan.name, |id| only.contains(id), first)?;
     let missing: Vec<String> = only
         .iter()
-        .filter(|id| !first.launch.samples.contains_key(*id) && !skipped.contains(id))
+        .filter(|id| !first.launch.samples.contains_key(*id))
         .cloned()
         .collect();
     if missing.is_empty() {
@@ -131,49 +150,80 @@ pub(super) fn check_benchmarks(plan: &Plan, first: &FinishedLaunch) -> Result<()
     })
 }
 
-/// Writes the baselines of a finished recording. All are made before the first is written.
+/// Refuses a launch that skipped what launches before it measured: the baseline could hold it no longer, and what
+/// was measured of it would be lost.
+pub(super) fn check_skips(
+    name: &str,
+    was_measured: impl Fn(&String) -> bool,
+    finished: &FinishedLaunch,
+) -> Result<(), RecordingError> {
+    let lost = finished.skipped.iter().filter(|skip| was_measured(&skip.id));
+    let differences: Vec<String> = lost.map(|skip| format!("{}: {}", skip.id, skip.reason)).collect();
+    if differences.is_empty() {
+        return Ok(());
+    }
+    Err(RecordingError::Differs {
+        what: format!(
+            "{name}: what was measured before was skipped now, so this launch is not kept; mend what keeps it from \
+             being measured, or record under another --name"
+        ),
+        differences,
+    })
+}
+
+/// Writes the baselines of a finished recording. All are made before the first is written, and nobody else writes
+/// one meanwhile.
 pub(super) fn write(
     baselines: &Path,
     plan: &Plan,
     launches: &[FinishedLaunch],
 ) -> Result<Vec<Written>, RecordingError> {
+    let _alone = alone_in(baselines)?;
+    // Told before the first is written, since both sides belong together.
+    check_names_again(baselines, plan, launches)?;
     let mut made = Vec::new();
     for side in 0..plan.sides.len() {
         let name = plan.baseline_name(side)?;
         let folder = folder_of(baselines, &name);
         let session = baseline_of(plan, side, launches)?;
-        let (baseline, existing) = match plan.destination {
-            Destination::Append => (appended(Baseline::read(&folder)?, session), Existing::Replace),
-            Destination::Replace => (session, Existing::Replace),
-            // A run that was killed while it wrote them left its own.
-            Destination::New if is_own(&folder, &session) => (session, Existing::Replace),
-            Destination::New => (session, Existing::Keep),
+        let baseline = match plan.destination {
+            Destination::Append => appended(Baseline::read(&folder)?, session),
+            Destination::New | Destination::Replace => session,
         };
         if baseline.manifest.benchmarks.is_empty() {
             return Err(RecordingError::Nothing(format!(
                 "{name}: no benchmark was measured in every launch"
             )));
         }
-        made.push((name, baseline, existing));
-    }
-    // Told before the first is written, since both belong together.
-    for (name, _, existing) in &made {
-        let folder = folder_of(baselines, name);
-        if *existing == Existing::Keep && folder.exists() {
-            return Err(BaselineError::Exists { folder }.into());
-        }
+        made.push((name, baseline));
     }
     made.into_iter()
-        .map(|(name, mut baseline, existing)| {
+        .map(|(name, mut baseline)| {
+            // One of a new name that is there is our own.
+            let is_new = plan.destination == Destination::New && !folder_of(baselines, &name).exists();
+            let existing = if is_new { Existing::Keep } else { Existing::Replace };
             let folder = baseline.write(baselines, &name, existing)?;
             Ok(Written { folder, name, baseline })
         })
         .collect()
 }
 
-fn is_own(folder: &Path, session: &Baseline) -> bool {
-    let sessions = |baseline: &Baseline| -> BTreeSet<String> {
-        baseline.launches.iter().map(|launch| launch.session.clone()).collect()
-    };
-    Baseline::read(folder).is_ok_and(|existing| sessions(&existing) == sessions(session))
+/// Waits until no other recording writes baselines: two that read one and add a session to it would keep one of the
+/// two. Not all file systems have locks.
+fn alone_in(baselines: &Path) -> Result<File, RecordingError> {
+    let refused = |error| RecordingError::file(baselines, error);
+    fs::create_dir_all(baselines).map_err(refused)?;
+    let folder = File::open(baselines).map_err(refused)?;
+    let _ = folder.lock();
+    Ok(folder)
+}
+
+/// Whether a baseline is what a run of the same recording wrote that was killed before it said so.
+fn is_own(folder: &Path, side: usize, launches: &[FinishedLaunch]) -> bool {
+    let of_side = launches.iter().filter(|finished| finished.side == side);
+    let ours: BTreeSet<&String> = of_side.map(|finished| &finished.launch.session).collect();
+    Baseline::read(folder).is_ok_and(|existing| {
+        let theirs: BTreeSet<&String> = existing.launches.iter().map(|launch| &launch.session).collect();
+        theirs == ours
+    })
 }

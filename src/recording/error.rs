@@ -73,6 +73,18 @@ pub enum RecordingError {
         /// What throws it away.
         remedy: String,
     },
+    /// Another baseline of the name has come since the recording began.
+    #[error("{}: a baseline of this name came after the recording began, and is kept; move it away first", folder.display())]
+    Came {
+        /// Where.
+        folder: PathBuf,
+    },
+    /// The baseline that a recording goes on with has gone since it began.
+    #[error("{}: the baseline that this is another session of is gone; put it back first", folder.display())]
+    Gone {
+        /// Where it was.
+        folder: PathBuf,
+    },
     /// There is nothing to resume.
     #[error("{}: holds no unfinished recording to --resume", folder.display())]
     NothingToResume {
@@ -80,7 +92,7 @@ pub enum RecordingError {
         folder: PathBuf,
     },
     /// The state of a recording cannot be read.
-    #[error("{}: {reason}: the file was edited or comes from another poolbench; throw the recording away by removing its folder", path.display())]
+    #[error("{}: {reason}: the recording was edited or comes from another poolbench; throw the recording away by removing its folder", path.display())]
     State {
         /// Which file.
         path: PathBuf,

@@ -8,6 +8,7 @@ use crate::baseline::hexadecimal;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::fs;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -33,6 +34,29 @@ pub struct Executable {
     pub identity: ExecutableIdentity,
     /// Where it is.
     pub path: PathBuf,
+    /// The file there that the identity was read from.
+    file: FileStamp,
+}
+
+/// What a file is told from another by that was put in its place, or was written over it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct FileStamp {
+    device: u64,
+    inode: u64,
+    size_bytes: u64,
+    modified: (i64, i64),
+}
+
+impl FileStamp {
+    fn of(path: &Path) -> std::io::Result<FileStamp> {
+        let metadata = fs::metadata(path)?;
+        Ok(FileStamp {
+            device: metadata.dev(),
+            inode: metadata.ino(),
+            size_bytes: metadata.len(),
+            modified: (metadata.mtime(), metadata.mtime_nsec()),
+        })
+    }
 }
 
 /// What makes a bench executable the same one.
@@ -51,12 +75,31 @@ impl Executable {
     ///
     /// A file that cannot be read.
     pub fn read(name: &str, path: PathBuf) -> Result<Executable, RecordingError> {
-        let bytes = fs::read(&path).map_err(|error| RecordingError::file(&path, error))?;
+        let unreadable = |error| RecordingError::file(&path, error);
+        // Before its bytes: what changes while they are read shows later.
+        let file = FileStamp::of(&path).map_err(unreadable)?;
+        let bytes = fs::read(&path).map_err(unreadable)?;
         let identity = ExecutableIdentity {
             name: name.to_owned(),
             sha256: hexadecimal(&Sha256::digest(&bytes)),
         };
-        Ok(Executable { identity, path })
+        Ok(Executable { identity, path, file })
+    }
+
+    /// Checks that the file is still the one that was read.
+    ///
+    /// # Errors
+    ///
+    /// Another file in its place, as after a build, or none.
+    pub(super) fn check_unchanged(&self) -> Result<(), RecordingError> {
+        match FileStamp::of(&self.path) {
+            Ok(file) if file == self.file => Ok(()),
+            Ok(_) => Err(RecordingError::Executables(format!(
+                "{}: was built or copied anew while it was recorded; put back what it was, or begin anew with --replace",
+                self.path.display()
+            ))),
+            Err(error) => Err(RecordingError::file(&self.path, error)),
+        }
     }
 }
 

@@ -102,6 +102,9 @@ impl Launcher<'_> {
             let record = self.process(executable, side, step, only, known)?;
             finished.add(&executable.identity.name, record)?;
         }
+        if let Some(known) = known {
+            self.repeat_skipped(&mut finished, step, known)?;
+        }
         self.repeat_disturbed(&mut finished, step, known, progress)?;
         finished.launch.device_after = self.monitor.look();
         Ok(finished)
@@ -137,6 +140,30 @@ impl Launcher<'_> {
             what: String::from("the machine changed while it was recorded; record anew with --replace"),
             differences: difference_lines(&differences, "at first", "now"),
         })
+    }
+
+    /// Measures again, in processes of their own, what was skipped though the first launch measured it: another
+    /// process may have had the memory for a moment.
+    fn repeat_skipped(
+        &mut self,
+        finished: &mut FinishedLaunch,
+        step: &Step,
+        known: &Known<'_>,
+    ) -> Result<(), RecordingError> {
+        for executable in self.executables {
+            let Some(ids) = known.executables.get(&executable.identity.name) else {
+                continue;
+            };
+            let is_missing = |id: &&String| !finished.launch.samples.contains_key(*id);
+            let only: BTreeSet<String> = ids.iter().filter(is_missing).cloned().collect();
+            if only.is_empty() {
+                continue;
+            }
+            finished.skipped.retain(|skip| !only.contains(&skip.id));
+            let record = self.process(executable, &self.plan.sides[step.side], step, Some(only), Some(known))?;
+            finished.add(&executable.identity.name, record)?;
+        }
+        Ok(())
     }
 
     /// Measures again, in processes of their own, what the executables marked as disturbed. What the budget
@@ -213,7 +240,7 @@ impl FinishedLaunch {
         }
         let ids: BTreeSet<String> = record.samples.keys().cloned().collect();
         if !ids.is_empty() {
-            self.executables.insert(bench.to_owned(), ids);
+            self.executables.entry(bench.to_owned()).or_default().extend(ids);
         }
         self.launch.samples.extend(record.samples);
         self.device_time_ns.extend(record.device_time_ns);

@@ -48,6 +48,8 @@ use std::time::Duration;
 pub struct Summary {
     /// The baselines: one, or one for each side.
     pub written: Vec<Written>,
+    /// Launches of each side that were planned.
+    pub planned: u64,
     /// Launches that this run measured.
     pub launches: u64,
     /// How long it measured.
@@ -72,7 +74,7 @@ pub fn record(options: &Options, interrupt: &Interrupt, progress: &mut Progress)
         settings: &settings,
         silence_max: options.silence_max(&settings),
     };
-    match measure(&mut begun.state, &begun.executables, &begun.session, starter, progress) {
+    match measure(&mut begun.state, &begun.executables, starter, progress) {
         Ok(summary) => {
             if let Err(error) = begun.state.remove() {
                 // The baseline is whole, which is what was asked for.
@@ -104,11 +106,16 @@ pub fn record(options: &Options, interrupt: &Interrupt, progress: &mut Progress)
 fn measure(
     state: &mut State,
     executables: &[Executable],
-    session: &str,
     starter: Starter<'_>,
     progress: &mut Progress,
 ) -> Result<Summary, RecordingError> {
     let plan = state.plan.clone();
+    let is_left = |state: &State| (state.launches.len() as u64) < plan.total();
+    // What only waits to be written needs no session.
+    let mut session = String::new();
+    if is_left(state) {
+        session = begin::session_of_next(state, progress)?;
+    }
     let done = state.launches.len() as u64;
     let repeated = state::repeated(&state.launches);
     let mut launcher = Launcher {
@@ -119,14 +126,18 @@ fn measure(
         repeated,
     };
     progress.begin(done, plan.total(), repeated);
-    for index in done..plan.total() {
-        let step = plan.step(index);
+    while is_left(state) {
+        let step = plan.step(state.launches.len() as u64);
         let of_side = state.launches.iter().find(|finished| finished.side == step.side);
         let known = state.launches.first().zip(of_side);
         let known = known.map(|(first, of_side)| Known::from(first, of_side));
-        let finished = launcher.launch(&step, known.as_ref(), session, progress)?;
-        if step.is_first {
-            destination::check_benchmarks(&plan, &finished)?;
+        let finished = launcher.launch(&step, known.as_ref(), &session, progress)?;
+        match of_side {
+            None => destination::check_first(&plan, &finished)?,
+            Some(first) => {
+                let was_measured = |id: &String| first.launch.samples.contains_key(id);
+                destination::check_skips(&plan.name, was_measured, &finished)?;
+            }
         }
         let marked = finished
             .launch
@@ -136,10 +147,14 @@ fn measure(
         let marked = marked.count();
         state.add(finished)?;
         progress.launched(marked);
+        if is_left(state) {
+            session = begin::session_of_next(state, progress)?;
+        }
     }
     progress.end();
     Ok(Summary {
         written: destination::write(Path::new(FOLDER), &plan, &state.launches)?,
+        planned: plan.launches,
         launches: plan.total() - done,
         elapsed: progress.elapsed(),
     })

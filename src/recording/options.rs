@@ -5,7 +5,7 @@ use super::executables::{PROFILE, Source};
 use super::plan::Treatment;
 use crate::baseline::{BaselineName, LAUNCHES_MAX, Settings};
 use crate::command_line::CommandLine;
-use crate::criterion_arguments::{self, SAMPLE_SIZE_MAX, SAMPLE_SIZE_MIN, TIME_S_MAX};
+use crate::criterion_arguments::{self, SAMPLE_SIZE_MAX, SAMPLE_SIZE_MIN, TIME_S_MAX, TIME_S_MIN};
 use std::time::Duration;
 
 /// Launches of a recording where the user says nothing else.
@@ -137,8 +137,10 @@ impl Options {
             ("--silence-max", self.silence_max_s),
         ];
         for (flag, value) in times {
-            if value.is_some_and(|value| !(value > 0.0 && value <= TIME_S_MAX)) {
-                return usage(format!("{flag}: give seconds above 0, and at most {TIME_S_MAX}"));
+            if value.is_some_and(|value| !(TIME_S_MIN..=TIME_S_MAX).contains(&value)) {
+                return usage(format!(
+                    "{flag}: give seconds above 0 (a nanosecond at least), and at most {TIME_S_MAX}"
+                ));
             }
         }
         if self.sample_size.is_some_and(|size| size < SAMPLE_SIZE_MIN) {
@@ -204,14 +206,15 @@ impl Options {
         self.to_record(name).flag("--resume")
     }
 
-    /// The command line that adds another session to the baseline of this recording, which remembers how it
+    /// The command line that adds another session, of so many launches, to the baseline of this recording, which remembers how it
     /// was measured.
     #[must_use]
-    pub fn to_append(&self, name: &str) -> CommandLine {
+    pub fn to_append(&self, name: &str, launches: u64) -> CommandLine {
         let line = self.to_record(name).flag("--append");
-        match self.launches {
-            Some(launches) => line.option("--launches", launches.to_string()),
-            None => line,
+        if launches == LAUNCHES {
+            line
+        } else {
+            line.option("--launches", launches.to_string())
         }
     }
 

@@ -57,6 +57,7 @@ impl Starter<'_> {
         treatment: &Treatment,
         task: &Task,
     ) -> Result<Recorded, RecordingError> {
+        executable.check_unchanged()?;
         let folder = tempfile::Builder::new().prefix("process-").tempdir_in(self.scratch);
         let folder = folder.map_err(|error| RecordingError::file(self.scratch, error))?;
         let request = RecordRequest {
@@ -89,7 +90,8 @@ impl Starter<'_> {
             )));
         }
         if !ended.status.success() {
-            let reason = ended.own_line().filter(|_| ended.status.code() == Some(3));
+            // Wrong usage is ours, who wrote its command line.
+            let reason = ended.own_line().filter(|_| matches!(ended.status.code(), Some(2 | 3)));
             return Err(failed(reason.map_or_else(|| ended.how(), str::to_owned)));
         }
         let record = read_record(&request.output).map_err(&failed)?;

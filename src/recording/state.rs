@@ -86,7 +86,7 @@ pub(super) struct State {
     file: File,
     /// The length of the file's whole lines.
     length: u64,
-    /// When the last launch that was found here had ended, in seconds since the machine was started.
+    /// When the last launch had ended, in seconds since the machine was started.
     ended_uptime_s: Option<f64>,
 }
 
@@ -136,7 +136,7 @@ impl State {
         let plan = State::read_plan(folder)?;
         let path = folder.join(LAUNCHES);
         let unreadable = |error| RecordingError::file(&path, error);
-        let bytes = fs::read(&path).map_err(unreadable)?;
+        let bytes = State::read_launches(&path)?;
         let (launches, length) = whole_lines(&bytes, &plan).map_err(|reason| RecordingError::State {
             path: path.clone(),
             reason,
@@ -160,10 +160,20 @@ impl State {
         })
     }
 
-    /// How long ago the last launch that was found here ended, in this start of the machine; `None` without a
+    /// How long ago the last launch ended, in this start of the machine; `None` without a
     /// launch, or where nobody knows.
     pub(super) fn pause(&self) -> Option<Duration> {
         Duration::try_from_secs_f64(uptime_s()? - self.ended_uptime_s?).ok()
+    }
+
+    fn read_launches(path: &Path) -> Result<Vec<u8>, RecordingError> {
+        fs::read(path).map_err(|error| match error.kind() {
+            std::io::ErrorKind::NotFound => RecordingError::State {
+                path: path.to_owned(),
+                reason: String::from("is missing"),
+            },
+            _ => RecordingError::file(path, error),
+        })
     }
 
     fn read_plan(folder: &Path) -> Result<Plan, RecordingError> {
@@ -193,17 +203,17 @@ impl State {
     /// How far the recording in `folder` is: finished launches, and launches in all.
     pub(super) fn progress_in(folder: &Path) -> Result<(u64, u64), RecordingError> {
         let plan = State::read_plan(folder)?;
-        let path = folder.join(LAUNCHES);
-        let bytes = fs::read(&path).map_err(|error| RecordingError::file(&path, error))?;
+        let bytes = State::read_launches(&folder.join(LAUNCHES))?;
         let lines = bytes.iter().filter(|byte| **byte == b'\n').count() as u64;
         Ok((lines.min(plan.total()), plan.total()))
     }
 
     /// Keeps a finished launch.
     pub(super) fn add(&mut self, launch: FinishedLaunch) -> Result<(), RecordingError> {
+        let ended_uptime_s = uptime_s();
         let line = Line {
             launch: &launch,
-            ended_uptime_s: uptime_s(),
+            ended_uptime_s,
         };
         let written = serde_json::to_vec(&line)
             .map_err(std::io::Error::from)
@@ -216,6 +226,7 @@ impl State {
         match written {
             Ok(length) => {
                 self.length += length;
+                self.ended_uptime_s = ended_uptime_s;
                 self.launches.push(launch);
                 Ok(())
             }

@@ -6,7 +6,7 @@ use super::output::nobody_listens;
 use super::settings::defaults;
 use crate::baseline::criterion_home;
 use crate::case::BenchmarkId;
-use crate::criterion_arguments::{self, SAMPLE_SIZE_MAX, SAMPLE_SIZE_MIN, TIME_S_MAX};
+use crate::criterion_arguments::{self, SAMPLE_SIZE_MAX, SAMPLE_SIZE_MIN, TIME_S_MAX, TIME_S_MIN};
 use clap::Parser;
 use criterion::Criterion;
 use regex::Regex;
@@ -222,7 +222,7 @@ impl Given {
             }
         }
         let time = (
-            Included(1e-9),
+            Included(TIME_S_MIN),
             Included(TIME_S_MAX),
             "seconds above 0, and at most 3600",
         );

@@ -139,6 +139,113 @@ fn what_changed_in_between_is_named_and_refused() {
 }
 
 /// The clock plays no part: a recording from the future goes on, in its own session.
+/// What could not be written is said before the rest is measured, with what helps.
+#[test]
+fn a_baseline_that_came_or_went_meanwhile_stands_in_the_way_until_it_is_moved() {
+    let place = Place::with_stand_ins();
+    let stopped = |arguments: &[&str], fails_at: &str| {
+        refusal(
+            place
+                .record(&[&["--name", "ours"], arguments].concat())
+                .env("STAND_IN_FAILS_AT", fails_at),
+            3,
+        )
+    };
+    let resume = || place.record(&["--name", "ours", "--resume"]);
+    let ours = place.path().join("criterion-baselines/ours");
+    let aside = place.path().join("aside");
+    stopped(&["--launches", "2"], "2");
+    succeed(&mut place.record(&["--name", "theirs", "--launches", "1"]));
+    fs::rename(ours.with_file_name("theirs"), &ours).expect("a baseline from elsewhere");
+    let starts = place.starts("first").len();
+    let came = refusal(&mut resume(), 3);
+    assert!(
+        came.contains("criterion-baselines/ours: a baseline of this name came after"),
+        "{came}"
+    );
+    assert_eq!((place.starts("first").len(), place.lines("ours").len()), (starts, 1));
+    fs::rename(&ours, &aside).expect("it can be moved");
+    succeed(&mut resume());
+    assert_eq!(place.baseline("ours").launches.len(), 2);
+
+    fs::remove_dir_all(&aside).expect("it can go");
+    let next = (place.starts("first").len() + 2).to_string();
+    stopped(&["--append", "--launches", "2"], &next);
+    fs::rename(&ours, &aside).expect("it can be moved");
+    let gone = refusal(&mut resume(), 3);
+    assert!(
+        gone.contains("criterion-baselines/ours: the baseline that this is another session of is gone"),
+        "{gone}"
+    );
+    fs::rename(&aside, &ours).expect("it can be put back");
+    succeed(&mut resume());
+    assert_eq!(place.baseline("ours").launches.len(), 4);
+}
+
+#[test]
+fn an_executable_that_is_built_anew_meanwhile_ends_the_recording() {
+    let place = Place::with_stand_ins();
+    let mut record = place.record(&["--launches", "3"]);
+    record.env("STAND_IN_BUILT_ANEW", place.executables());
+    let changed = refusal(&mut record, 3);
+    assert!(
+        changed.contains("bundle/second: was built or copied anew while it was recorded"),
+        "{changed}"
+    );
+    assert!(!place.has_baselines());
+}
+
+#[test]
+fn a_recording_without_its_launches_says_how_to_throw_it_away() {
+    let place = Place::with_stand_ins();
+    refusal(place.record(&["--launches", "2"]).env("STAND_IN_FAILS_AT", "2"), 3);
+    fs::remove_file(place.recording(NAME).join("launches.jsonl")).expect("it can go");
+    for arguments in [&["--resume"][..], &["--launches", "2"]] {
+        let missing = refusal(&mut place.record(arguments), 3);
+        assert!(
+            missing.contains("launches.jsonl: is missing") && missing.contains("by removing its folder"),
+            "{missing}"
+        );
+    }
+}
+
+/// The folder of a recording and what locks another one could have the same name.
+#[test]
+fn any_two_names_are_two_recordings() {
+    let place = Place::with_stand_ins();
+    for name in ["x", "x.lock"] {
+        refusal(
+            place
+                .record(&["--name", name, "--launches", "2"])
+                .env("STAND_IN_FAILS_AT", "2"),
+            3,
+        );
+        let _ = fs::remove_dir_all(place.path().join("log"));
+        fs::create_dir(place.path().join("log")).expect("a folder");
+    }
+    for name in ["x", "x.lock"] {
+        succeed(&mut place.record(&["--name", name, "--resume"]));
+    }
+}
+
+/// A program that is stopped, as by Ctrl-Z, hears nothing of its child.
+#[test]
+fn a_recording_that_was_stopped_for_a_while_kills_nobody() {
+    let place = Place::with_stand_ins();
+    let mut command = place.record(&["--launches", "2", "--silence-max", "4"]);
+    command.env("STAND_IN_PAUSE_MS", "2000");
+    let (mut child, mut rest) = started(command, "poolbench: recording");
+    std::thread::sleep(Duration::from_millis(500));
+    signal(&child, "STOP");
+    // Its child goes on, and ends; what it says meanwhile lies unread.
+    std::thread::sleep(Duration::from_secs(6));
+    signal(&child, "CONT");
+    let status = child.wait().expect("it ends");
+    let mut text = String::new();
+    let _ = rest.read_to_string(&mut text);
+    assert!(status.success(), "{text}");
+}
+
 #[test]
 fn a_clock_that_jumped_changes_nothing() {
     let place = Place::with_stand_ins();

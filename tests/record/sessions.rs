@@ -67,18 +67,14 @@ fn a_recording_is_read_back_and_goes_on_with_another_session() {
 #[test]
 fn the_first_launch_decides_what_is_measured_and_what_the_host_bounds() {
     let place = Place::with_stand_ins();
-    let output = succeed(place.record(&["--launches", "3"]).env("STAND_IN_SKIPS_FROM", "3"));
+    let output = succeed(place.record(&["--launches", "3"]).env("STAND_IN_SKIPS_AT", "1"));
     assert!(stdout(&output).contains("1 skipped"), "{}", stdout(&output));
     let baseline = place.baseline("stand-in_1.0_cuda13.0");
-    // The slow one was measured in two launches of three.
     assert_eq!(baseline.manifest.benchmarks, [IDS[0], IDS[2], OTHER]);
     let skip = &baseline.manifest.skipped[..];
     assert_eq!(skip.len(), 1);
     assert_eq!(skip[0].id, IDS[1]);
-    assert_eq!(
-        skip[0].reason,
-        "measured in 2 of 3 launches: needs more memory than is free"
-    );
+    assert_eq!(skip[0].reason, "needs more memory than is free");
     // 10 ns of the device are below half of 1000 ns, and not of 15 ns.
     assert_eq!(baseline.manifest.host_bound, [IDS[2], OTHER]);
     // Every case at first, with device times; then the three, without; both executables in one order.
@@ -91,10 +87,43 @@ fn the_first_launch_decides_what_is_measured_and_what_the_host_bounds() {
         .iter()
         .map(|start| (start[2].as_str(), start[3].as_str()))
         .collect();
-    assert_eq!(asked, [("0", "true"), ("3", "false"), ("3", "false")]);
+    assert_eq!(asked, [("0", "true"), ("2", "false"), ("2", "false")]);
     let seeds: Vec<u64> = starts.iter().map(|start| start[1].parse().expect("a seed")).collect();
     let recorded: Vec<u64> = baseline.launches.iter().map(|launch| launch.order_seed).collect();
     assert_eq!(seeds, recorded);
+}
+
+/// One launch that skips a benchmark would take it from all the others.
+#[test]
+fn what_was_measured_before_is_not_lost_to_a_launch_that_skips_it() {
+    let place = Place::with_stand_ins();
+    let record = |arguments: &[&str]| place.record(&[&["--name", "ours"], arguments].concat());
+    // Once is repeated at once: the second launch starts `first` twice.
+    succeed(record(&["--launches", "2"]).env("STAND_IN_SKIPS_AT", "2"));
+    let before = place.baseline("ours");
+    assert_eq!(before.manifest.benchmarks, [IDS[0], IDS[1], IDS[2], OTHER]);
+    assert_eq!(place.starts("first").len(), 3);
+    // Another session neither shortens what is there, nor leaves a recording that cannot end.
+    let lost = refusal(
+        record(&["--append", "--launches", "2"]).env("STAND_IN_SKIPS_FROM", "4"),
+        3,
+    );
+    assert!(
+        lost.contains("ours: what was measured before was skipped now, so this launch is not kept")
+            && lost.contains("first/slow/4KiB: needs more memory than is free"),
+        "{lost}"
+    );
+    assert!(!place.recording("ours").exists());
+    assert_eq!(place.baseline("ours"), before);
+    // Later than at first, what is there can go on.
+    let lost = refusal(
+        record(&["--append", "--launches", "2"]).env("STAND_IN_SKIPS_FROM", "6"),
+        3,
+    );
+    assert!(lost.contains("1 of 2 launches is kept"), "{lost}");
+    succeed(&mut record(&["--resume"]));
+    let both = place.baseline("ours");
+    assert_eq!((both.launches.len(), both.manifest.benchmarks.len()), (4, 4));
 }
 
 #[test]
@@ -146,17 +175,6 @@ fn another_session_must_be_of_the_same_measurement() {
     assert!(
         other.contains(r#"injected fault: "cuInit=delay:5us" in the baseline, none here"#),
         "{other}"
-    );
-    fs::write(&manifest, plain).expect("it can be written");
-
-    // What the other session had to skip leaves the baseline, with its reason.
-    let turns = place.starts("first").len() as u64 + 1;
-    succeed(record(&append).env("STAND_IN_SKIPS_FROM", turns.to_string()));
-    let both = place.baseline("ours");
-    assert_eq!(both.manifest.benchmarks, [IDS[0], IDS[2], OTHER]);
-    assert_eq!(
-        both.manifest.skipped[0].reason,
-        "measured in 2 of 3 launches: needs more memory than is free"
     );
 }
 
