@@ -48,6 +48,11 @@ fn compared() -> (TempDir, String) {
     (folder, page)
 }
 
+/// The page without its script, which has a NaN of its own for cells without a number.
+fn shown(page: &str) -> &str {
+    page.split("<script>").next().unwrap_or(page)
+}
+
 /// What stands between two marks, each time.
 fn between<'a>(page: &'a str, open: &str, close: &str) -> Vec<&'a str> {
     let rest = page.split(open).skip(1);
@@ -136,6 +141,9 @@ fn the_planted_change_is_told_first_and_every_benchmark_is_there() {
         page.contains("unchanged benchmarks changed ("),
         "the false-alarm rate is there"
     );
+    // What a comparison says that it can detect has its sessions in it.
+    assert!(page.contains("of such recordings would find."));
+    assert!(!shown(&page).contains("NaN"));
 }
 
 #[test]
@@ -174,6 +182,13 @@ fn one_baseline_has_a_report_of_its_own() {
     ] {
         assert!(page.contains(present), "{present}");
     }
+    // The halves of a calibration share their sessions, as two recordings made at two times do not.
+    assert!(page.contains(
+        "would find, sessions shared (as with <code>--libcuda</code> twice; recorded at two times, what sessions differ \
+         by comes on top)."
+    ));
+    assert!(page.contains("times, sessions shared, the procedure called"));
+    assert!(!shown(&page).contains("NaN"));
     // 97.3 µs over 6.4 µs is 15.2, and noise that no probe sees moves either by 4 % at most.
     let worst: Vec<f64> = between(&page, "does not: sync ", "×")
         .iter()
@@ -300,4 +315,5 @@ fn few_launches_leave_dashes_with_their_reason_and_no_zeros() {
     assert_eq!(page.matches(why).count(), ids().len());
     assert!(page.contains("the base has too few launches to be split in two"));
     assert!(page.contains("<h1>No verdict"));
+    assert!(!shown(&page).contains("NaN"));
 }

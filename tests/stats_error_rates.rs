@@ -7,26 +7,12 @@
 mod noise;
 
 use noise::scenario::Scenario;
-use noise::tally::Tally;
+use noise::tally::{Tally, assert_rarely_alarming};
 use noise::{Model, suites};
-use poolbench::stats::{Class, Proportion};
+use poolbench::stats::Class;
 
 /// The mean slow shares of the procedure's scenarios a, b, b′ and d.
 const WEATHER: [(f64, f64); 4] = [(0.25, 0.25), (0.10, 0.35), (0.35, 0.10), (0.20, 0.50)];
-
-/// No more than five suites in a hundred may alarm. The true rate is below one in a hundred
-/// (7 of 2,560 suites measured); the test asks that the 95 % interval of what it sees lies
-/// below 5 %: at 200 suites up to four alarms pass, and a procedure at 5 % shows 10 ± 3.
-fn assert_rarely_alarming(tallies: &[Tally]) {
-    let hits = tallies.iter().map(|tally| tally.alarming.hits).sum();
-    let trials = tallies.iter().map(|tally| tally.alarming.trials).sum();
-    let upper = Proportion { hits, trials }.interval().unwrap().upper;
-    assert!(
-        upper <= 0.05,
-        "{hits} of {trials} suites alarm, up to {:.1} %",
-        100.0 * upper
-    );
-}
 
 #[test]
 fn unchanged_suites_raise_no_alarm_in_any_weather() {

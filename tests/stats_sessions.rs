@@ -4,9 +4,9 @@
 mod noise;
 
 use noise::scenario::{Scenario, SessionShift};
-use noise::tally::Tally;
+use noise::tally::{Tally, assert_rarely_alarming};
 use noise::{Model, suites};
-use poolbench::stats::{Class, Proportion};
+use poolbench::stats::Class;
 
 const SHIFTS: [(SessionShift, bool); 5] = [
     (SessionShift::Wide { probe_follows: true }, true),
@@ -23,20 +23,6 @@ fn scenario(sessions: usize, launches: usize, (shift, probes): (SessionShift, bo
         probes,
         ..Scenario::new(launches, suites(20), 10 + sessions as u64)
     }
-}
-
-/// As in `stats_error_rates`: the 95 % interval of the share of alarming suites lies below 5 %.
-/// Measured: 2 of 800 suites with several sessions a side
-/// (both Wild), none of 400 with one.
-fn assert_rarely_alarming(tallies: &[Tally]) {
-    let hits = tallies.iter().map(|tally| tally.alarming.hits).sum();
-    let trials = tallies.iter().map(|tally| tally.alarming.trials).sum();
-    let upper = Proportion { hits, trials }.interval().unwrap().upper;
-    assert!(
-        upper <= 0.05,
-        "{hits} of {trials} suites alarm, up to {:.1} %",
-        100.0 * upper
-    );
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! The columns that say what a graph took.
 
 use super::Column;
+use super::table::microseconds;
 use crate::measure::Replay;
 use crate::suite::Outcome;
 
@@ -9,15 +10,15 @@ use crate::suite::Outcome;
 pub const REPLAY_COLUMNS: [Column; 5] = [
     Column {
         heading: "instantiate µs",
-        cell: |outcome| microseconds(outcome, |replay| replay.instantiate_ns),
+        cell: |outcome| time(outcome, |replay| replay.instantiate_ns),
     },
     Column {
         heading: "first launch µs",
-        cell: |outcome| microseconds(outcome, |replay| replay.first_launch_ns),
+        cell: |outcome| time(outcome, |replay| replay.first_launch_ns),
     },
     Column {
         heading: "steady launch µs",
-        cell: |outcome| microseconds(outcome, |replay| replay.steady_launch_ns),
+        cell: |outcome| time(outcome, |replay| replay.steady_launch_ns),
     },
     Column {
         heading: "graph memory bytes",
@@ -35,8 +36,8 @@ fn cell(outcome: &Outcome, show: impl Fn(&Replay) -> String) -> String {
 }
 
 #[allow(clippy::cast_precision_loss, reason = "launches are shorter than 2^52 ns")]
-fn microseconds(outcome: &Outcome, time_ns: impl Fn(&Replay) -> u64) -> String {
-    cell(outcome, |replay| format!("{:.1}", time_ns(replay) as f64 / 1e3))
+fn time(outcome: &Outcome, time_ns: impl Fn(&Replay) -> u64) -> String {
+    cell(outcome, |replay| microseconds(time_ns(replay) as f64))
 }
 
 #[cfg(test)]
@@ -52,7 +53,7 @@ mod tests {
             capture_ns: 1,
             instantiate_ns: 150_049,
             first_launch_ns: 2_000_000,
-            steady_launch_ns: 190_000,
+            steady_launch_ns: 9_500,
             reserved_bytes: 33_554_432,
             reserved_after_trim_bytes: 0,
         };
@@ -67,7 +68,7 @@ mod tests {
             };
             REPLAY_COLUMNS.map(|column| (column.cell)(&outcome))
         };
-        assert_eq!(row(Some(replay)), ["150.0", "2000.0", "190.0", "33554432", "0"]);
+        assert_eq!(row(Some(replay)), ["150.0", "2000.0", "9.50", "33554432", "0"]);
         assert_eq!(row(None), ["-"; 5]);
     }
 }

@@ -330,6 +330,7 @@ fn member(benchmark: &BenchmarkComparison) -> Option<Member<'_>> {
         id: &benchmark.id,
         shift,
         moved,
+        proven: matches!(benchmark.verdict, Verdict::Regressed | Verdict::Improved),
     })
 }
 

@@ -19,7 +19,7 @@ pub enum Direction {
     Faster,
 }
 
-/// Benchmarks that share a label and moved the same way.
+/// Benchmarks that share a label and moved the same way, or are suspected to have moved.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Finding {
     /// What they share: a group, strategy, size, or a named setting such as a threshold.
@@ -28,6 +28,8 @@ pub struct Finding {
     pub direction: Direction,
     /// The benchmarks that moved, by id.
     pub benchmarks: Vec<BenchmarkId>,
+    /// How many of them are proven to have moved; the others are only suspected.
+    pub proven: usize,
     /// Compared benchmarks that carry the label.
     pub compared: usize,
     /// Median ratio of those that moved.
@@ -42,6 +44,8 @@ pub(super) struct Member<'a> {
     pub shift: f64,
     /// Which way it moved, if it did.
     pub moved: Option<Direction>,
+    /// Whether that is proven, and not only suspected.
+    pub proven: bool,
 }
 
 /// Returns labels that explain the benchmarks that moved: again and again the label that explains
@@ -84,6 +88,7 @@ pub(super) fn findings(members: &[Member<'_>]) -> Vec<Finding> {
             label: (*label).clone(),
             direction: *direction,
             benchmarks: moved.iter().map(|&index| members[index].id.clone()).collect(),
+            proven: moved.iter().filter(|&&index| members[index].proven).count(),
             compared: labels[*label].len(),
             ratio: shift.unwrap_or(0.0).exp(),
         });
@@ -156,6 +161,8 @@ mod tests {
                     id,
                     shift: if moved.is_some() { 0.05 } else { 0.0 },
                     moved,
+                    // One of the four is only suspected.
+                    proven: moved.is_some() && !id.as_str().ends_with("/8MiB"),
                 }
             })
             .collect();
@@ -164,6 +171,7 @@ mod tests {
         assert_eq!(findings.len(), 1);
         assert_eq!(findings[0].label.to_string(), "function sync");
         assert_eq!((findings[0].benchmarks.len(), findings[0].compared), (4, 4));
+        assert_eq!(findings[0].proven, 3);
         approx::assert_relative_eq!(findings[0].ratio, 0.05f64.exp());
     }
 
@@ -178,6 +186,7 @@ mod tests {
                 id,
                 shift: 0.05,
                 moved: (i / 4 == i % 4).then_some(Direction::Slower),
+                proven: true,
             })
             .collect();
         assert!(findings(&members).is_empty());

@@ -268,6 +268,44 @@ fn a_critcmp_export_has_its_estimates_interval() {
     assert_eq!((&only["ratio"], &only["ci_low"]), (&1.0.into(), &Value::Null));
 }
 
+/// Sizes that are one, a single benchmark, a single launch: an axis may have no length, and no place on it may be NaN.
+#[test]
+fn pictures_of_one_size_have_no_undefined_places() {
+    let desk = Desk::new();
+    let write = |file: &str, ids: &[&str]| {
+        let benchmark = |(index, id): (usize, &&str)| {
+            let ns = 1e4 * (1.0 + index as f64);
+            let estimates = json!({"median": {"point_estimate": ns}});
+            let benchmark = json!({"baseline": "b", "fullname": id, "criterion_benchmark_v1": {},
+                "criterion_estimates_v1": estimates});
+            ((*id).to_owned(), benchmark)
+        };
+        let benchmarks: serde_json::Map<String, Value> = ids.iter().enumerate().map(benchmark).collect();
+        let export = json!({"name": "b", "benchmarks": benchmarks});
+        fs::write(desk.path().join(file), export.to_string()).expect("a file");
+    };
+    let one_size = ["g/a/1MiB", "g/a/1024KiB", "g/a/1048576B"];
+    // Three sizes, but the only function with several values has them at one.
+    let one_size_of_three = ["g/a/1MiB", "g/a/1024KiB", "g/b/2MiB", "g/c/4MiB"];
+    let cases: [(&[&str], bool); 5] = [
+        (&one_size, false),
+        (&one_size_of_three, false),
+        (&["g/a/1MiB"], false),
+        (&["scratch_loop/hoisted/1MiB", "scratch_loop/sync/1MiB"], false),
+        (&["g/a/1MiB", "g/a/1024KiB", "g/a/2MiB", "g/a/4MiB"], true),
+    ];
+    for (ids, is_drawn) in cases {
+        write("base.json", ids);
+        write("new.json", ids);
+        let ran = desk.poolbench(&["compare", "base.json", "new.json", "--format", "html"]);
+        assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+        // The script after it has a NaN of its own, for cells without a number.
+        let shown = ran.stdout.split("<script>").next().expect("a page");
+        assert!(!shown.contains("NaN"), "{ids:?}");
+        assert_eq!(ran.stdout.contains("id=\"size\""), is_drawn, "{ids:?}");
+    }
+}
+
 #[test]
 fn files_that_are_no_export_are_refused() {
     let desk = Desk::new();

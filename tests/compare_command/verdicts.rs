@@ -1,11 +1,13 @@
 //! What is found, and the exit code that says so.
 
-use super::noise::{self, Recording};
+use super::noise::{self, Kind, Recording};
 use super::recorded::{self, Desk, recorded, suite};
 use super::{SHARED, json, sides, with_verdict};
 use poolbench::baseline::Skipped;
 use serde_json::Value;
 use std::fs;
+
+const SIZES: [&str; 6] = ["4KiB", "64KiB", "1MiB", "8MiB", "32MiB", "256MiB"];
 
 #[test]
 fn unchanged_launches_raise_no_alarm() {
@@ -126,6 +128,43 @@ fn interleaved_sessions_decide_alone() {
         text.contains("function sync: ") && text.contains("of 12 benchmarks are slower, +2"),
         "{text}"
     );
+}
+
+/// One line about a strategy must not state as a fact what is only suspected of its benchmarks.
+#[test]
+fn what_is_suspected_of_a_strategy_is_told_as_a_suspicion() {
+    // The GPU's sessions are assumed to differ little, the host's by anything: 35 % is proven of the former alone.
+    let host_bound = recorded::cases(
+        "call_latency",
+        Kind::HostBound,
+        &["hoisted", "sync", "vmm", "arena"],
+        &SIZES,
+        2,
+    );
+    for (cases, claims) in [
+        (host_bound, "suspected to be slower"),
+        (suite(), "slower or suspected to be (6 proven)"),
+    ] {
+        let desk = Desk::new();
+        let slower = |id: &str| if id.contains("/sync/") { 1.35 } else { 1.0 };
+        sides(&desk, &cases, 24, (&["monday"], &["tuesday"]), slower);
+        let (_, value) = json(&desk, &["old", "new"]);
+        let regressed = with_verdict(&value, "regressed");
+        let [finding] = value["findings"].as_array().expect("a list").as_slice() else {
+            panic!("{}", value["findings"]);
+        };
+        assert_eq!(finding["label"], "function sync");
+        assert_eq!(finding["proven"], regressed.len(), "{finding}");
+        let text = desk.poolbench(&["compare", "old", "new"]).stdout;
+        let markdown = desk
+            .poolbench(&["compare", "old", "new", "--format", "markdown"])
+            .stdout;
+        let line = format!("benchmarks are {claims}, +3");
+        assert!(text.contains(&line), "{text}");
+        assert!(markdown.contains(&line), "{markdown}");
+        let html = desk.poolbench(&["compare", "old", "new", "--format", "html"]).stdout;
+        assert!(html.contains(&format!(" {claims}, median +3")));
+    }
 }
 
 #[test]

@@ -100,6 +100,8 @@ struct FindingFields<'a> {
     direction: &'static str,
     ratio: f64,
     compared: usize,
+    /// Of `benchmarks`; the others are suspected.
+    proven: usize,
     benchmarks: Vec<&'a str>,
 }
 
@@ -264,6 +266,7 @@ fn findings(compared: &Compared) -> Vec<FindingFields<'_>> {
             },
             ratio: finding.ratio,
             compared: finding.compared,
+            proven: finding.proven,
             benchmarks: finding.benchmarks.iter().map(|id| id.as_str()).collect(),
         })
         .collect()

@@ -12,7 +12,7 @@ pub use markdown::{COMMENT_BYTES_MAX, comparison_markdown};
 pub use note::{Note, Which};
 pub(super) use rows::{changed, effect_notes, rank};
 pub use text::comparison_text;
-pub(in crate::report) use words::standing;
+pub(in crate::report) use words::{moved_as, standing};
 pub use words::{verdict_name, verdict_reason};
 
 use crate::baseline::{

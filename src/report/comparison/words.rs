@@ -330,16 +330,28 @@ fn group_shift_line(group: &GroupShift) -> String {
     )
 }
 
-fn finding_line(finding: &Finding) -> String {
+/// What a finding's benchmarks are, as far as that is proven: `slower`, `suspected to be slower`.
+pub(in crate::report) fn moved_as(finding: &Finding) -> String {
     let direction = match finding.direction {
         Direction::Slower => "slower",
         Direction::Faster => "faster",
     };
+    match finding.proven {
+        0 => format!("suspected to be {direction}"),
+        proven if proven < finding.benchmarks.len() => {
+            format!("{direction} or suspected to be ({proven} proven)")
+        }
+        _ => direction.to_owned(),
+    }
+}
+
+fn finding_line(finding: &Finding) -> String {
     format!(
-        "{}: {} of {} are {direction}, {} in the middle",
+        "{}: {} of {} are {}, {} in the middle",
         Printable(&finding.label.to_string()),
         finding.benchmarks.len(),
         counted(finding.compared, "benchmark"),
+        moved_as(finding),
         change(finding.ratio)
     )
 }

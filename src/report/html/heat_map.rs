@@ -27,7 +27,7 @@ pub(super) fn change_section(view: &View) -> Markup {
     }
     html! {
         h2 #change { "Change by strategy and size" }
-        p.note { "A coloured cell has changed. A grey number has not, or not by more than these launches can tell." }
+        p.note { "A coloured cell has changed, or with ? is suspected to have. A grey number has not, or not by more than these launches can tell." }
         ul.legend aria-label="Colours" {
             @for (class, sign, words) in CHANGE_LEGEND { li { span class=(format!("key {class}")) { (sign) } (words) } }
             li { span.key.s1.doubt { "?" } "suspected" }

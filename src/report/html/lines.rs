@@ -9,6 +9,7 @@ use super::format::{foreign, microseconds, plain, px, tick_microseconds};
 use super::scale::{Scale, apart, spaced};
 use super::view::View;
 use maud::{Markup, html};
+use std::collections::BTreeSet;
 
 const WIDTH: f64 = 368.0;
 const HEIGHT: f64 = 330.0;
@@ -33,7 +34,7 @@ const SIZES_MIN: usize = 3;
 pub(super) fn section(view: &View) -> Markup {
     let side = view.shown();
     let groups = side.timings.groups().iter().filter(|group| {
-        group.is_over_sizes() && group.values.len() >= SIZES_MIN && !ELSEWHERE.contains(&group.name.as_str())
+        group.is_over_sizes() && sizes(group).len() >= SIZES_MIN && !ELSEWHERE.contains(&group.name.as_str())
     });
     let pictures: Vec<Markup> = groups.filter_map(|group| picture(view, group)).collect();
     html! {
@@ -46,6 +47,12 @@ pub(super) fn section(view: &View) -> Markup {
             div.charts { @for picture in pictures { (picture) } }
         }
     }
+}
+
+/// The sizes of a workload above zero. Two values may name one size: `1MiB` and `1024KiB`.
+fn sizes(group: &Group) -> BTreeSet<usize> {
+    let sizes = group.values.iter().filter_map(|value| value_bytes(value));
+    sizes.filter(|size_bytes| *size_bytes > 0).collect()
 }
 
 /// One strategy's line.
@@ -105,8 +112,9 @@ fn lines<'a>(view: &'a View, group: &'a Group) -> Vec<Line<'a>> {
         }
     };
     let all = group.functions.iter().enumerate().map(line);
-    // A single point, as that of `noop`, is no line.
-    all.filter(|line| line.points.len() > 1).collect()
+    // A single size, as that of `noop`, makes no line.
+    let has_length = |line: &Line<'_>| line.points.windows(2).any(|pair| pair[0].0 < pair[1].0);
+    all.filter(has_length).collect()
 }
 
 fn picture(view: &View, group: &Group) -> Option<Markup> {

@@ -85,7 +85,7 @@ fn calibrated(calibration: Option<&Calibration>) -> String {
     };
     let splits = calibration.alarming;
     format!(
-        "On this machine's own noise, the base's launches split in two at random {}, the procedure called {} of {} changed ({alarms}), and {} of {} had any such false alarm.",
+        "On this machine's own noise, the base's launches split in two at random {}, sessions shared, the procedure called {} of {} changed ({alarms}), and {} of {} had any such false alarm.",
         counted(splits.trials, "time"),
         calibration.alarms.hits,
         counted(calibration.alarms.trials, "unchanged benchmark"),

@@ -48,11 +48,14 @@ impl Scale {
         }
     }
 
-    /// Returns the place of a number. Numbers outside the axis are put on its end.
+    /// Returns the place of a number. Numbers outside the axis are put on its end, all of them in the middle where both
+    /// ends are one number.
     pub fn place(&self, number: f64) -> f64 {
         let (low, high) = self.domain;
         let inside = number.clamp(low, high);
-        let share = if self.logarithmic {
+        let share = if low == high {
+            0.5
+        } else if self.logarithmic {
             (inside / low).ln() / (high / low).ln()
         } else {
             (inside - low) / (high - low)
@@ -225,6 +228,13 @@ mod tests {
         let one = Scale::logarithmic([5.0].into_iter(), (0.0, 1.0)).expect("a number");
         // 5 is a step itself, so that the axis is opened to both sides, and 5 is its middle.
         assert!((one.place(5.0) - 0.5).abs() < 1e-9);
+        let point = (5.0, 5.0);
+        for axis in [
+            Scale::logarithmic_between(point, (2.0, 4.0)),
+            Scale::linear(point, (2.0, 4.0)),
+        ] {
+            assert_eq!([1.0, 5.0, 9.0].map(|number| axis.place(number)), [3.0; 3]);
+        }
     }
 
     #[test]

@@ -4,7 +4,7 @@ use super::format::{change, foreign, ratio};
 use super::view::View;
 use crate::counted::counted;
 use crate::report::Compared;
-use crate::report::comparison::standing;
+use crate::report::comparison::{moved_as, standing};
 use crate::stats::{CommonShift, Correction, Direction, Effect, Finding, GroupShift, Options};
 use maud::{Markup, html};
 
@@ -138,14 +138,16 @@ fn probe(shift: Option<&Effect>) -> Markup {
 }
 
 fn finding(finding: &Finding) -> Markup {
-    let (class, word, sign) = match finding.direction {
-        Direction::Slower => ("slower", "slower", "▲"),
-        Direction::Faster => ("faster", "faster", "▼"),
+    let (class, sign) = match finding.direction {
+        Direction::Slower => ("slower", "▲"),
+        Direction::Faster => ("faster", "▼"),
     };
+    // The sign of a suspicion, as in the tables.
+    let sign = if finding.proven == 0 { "?" } else { sign };
     html! {
         li.finding {
-            (foreign(&finding.label.to_string())) ": " span class=(class) { (sign) " " (word) ", median " (change(finding.ratio)) }
-            " (" (finding.benchmarks.len()) " of its " (counted(finding.compared, "compared benchmark")) " moved)"
+            (foreign(&finding.label.to_string())) ": " span class=(class) { (sign) " " (moved_as(finding)) ", median " (change(finding.ratio)) }
+            " (" (finding.benchmarks.len()) " of its " (counted(finding.compared, "compared benchmark")) ")"
         }
     }
 }

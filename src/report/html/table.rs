@@ -19,7 +19,10 @@ pub(super) fn section(view: &View) -> Markup {
             ". The picture has a dot a launch, in the order of time, with the median as a line"
             @if view.compared.is_some() { ": the base in grey, then the new side in blue, on one logarithmic axis" }
             "; launches more than 25 % above the median are drawn on its upper edge, and thin lines part sessions."
-            " Detectable: the smallest change that nine of ten comparisons of such recordings would find."
+            " Detectable: the smallest change that nine of ten comparisons of such recordings would find"
+            // Halves of one baseline share its sessions; what a comparison says has its own sessions in it.
+            @if view.compared.is_none() { ", sessions shared (as with " code { "--libcuda" } " twice; recorded at two times, what sessions differ by comes on top)" }
+            "."
         }
         div.controls.scripted {
             label for="filter" { "Filter by id" input #filter type="search" autocomplete="off" placeholder="sync 1MiB"; }
