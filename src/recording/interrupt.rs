@@ -1,7 +1,10 @@
 //! Ctrl-C, and what else asks a recording to stop.
 
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::{fs, io, thread};
 
 /// What a child process that is waited for may bring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,15 +28,19 @@ struct State {
 }
 
 impl Interrupt {
-    /// An interrupt that Ctrl-C, SIGTERM and SIGHUP raise. Once a process.
+    /// An interrupt that Ctrl-C, SIGTERM and SIGHUP raise, but for those that whoever started the process has it
+    /// ignore, as `nohup` does.
     ///
     /// # Errors
     ///
-    /// The operating system's refusal, or a second call.
-    pub fn on_signals() -> Result<Interrupt, ctrlc::Error> {
+    /// The operating system's refusal.
+    pub fn on_signals() -> io::Result<Interrupt> {
         let interrupt = Interrupt::default();
         let raised = interrupt.clone();
-        ctrlc::set_handler(move || raised.raise())?;
+        let ignored = ignored_signals();
+        let heeded = [SIGINT, SIGTERM, SIGHUP];
+        let mut signals = Signals::new(heeded.into_iter().filter(|signal| ignored >> (signal - 1) & 1 == 0))?;
+        thread::Builder::new().spawn(move || signals.forever().for_each(|_| raised.raise()))?;
         Ok(interrupt)
     }
 
@@ -65,4 +72,12 @@ impl Interrupt {
             state.listener = Some(listener);
         }
     }
+}
+
+/// The signals that the process ignores, the first in the lowest bit; none where nobody says.
+fn ignored_signals() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
+        .unwrap_or(0)
 }

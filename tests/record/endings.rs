@@ -412,6 +412,30 @@ fn ctrl_c_stops_at_once_and_says_how_to_go_on() {
 }
 
 #[test]
+fn a_recording_under_nohup_outlives_the_shell() {
+    let place = Place::with_stand_ins();
+    let plain = place.record(&["--launches", "4"]);
+    // As nohup does: the signal is ignored, and who is started inherits that.
+    let mut command = Command::new("sh");
+    command.args(["-c", "trap '' HUP; exec \"$0\" \"$@\""]);
+    command.arg(plain.get_program()).args(plain.get_args());
+    command.current_dir(place.path()).env("STAND_IN_PAUSE_MS", "100");
+    for (variable, value) in plain.get_envs() {
+        match value {
+            Some(value) => command.env(variable, value),
+            None => command.env_remove(variable),
+        };
+    }
+    let (mut child, mut rest) = started(command, "launch 1 of 4 done");
+    signal(&child, "HUP");
+    let status = child.wait().expect("it ends");
+    let mut text = String::new();
+    rest.read_to_string(&mut text).expect("text");
+    assert!(status.success(), "{text}");
+    assert_eq!(place.baseline(NAME).launches.len(), 4);
+}
+
+#[test]
 fn two_recordings_of_one_name_are_one_too_many() {
     let place = Place::with_stand_ins();
     let mut command = place.record(&["--launches", "50", "--name", "n"]);
