@@ -1,5 +1,7 @@
 //! One benchmark that both sides measured: its estimate and intervals.
 
+use std::collections::BTreeSet;
+
 use super::adjustment::{ProbeSlope, SlopePool, adjust};
 use super::aligned::Aligned;
 use super::benchmark_id::BenchmarkId;
@@ -9,6 +11,7 @@ use super::launch_table::LaunchValue;
 use super::null_distribution::{NullDistributions, Scores};
 use super::order::{lower_half_mean, mean};
 use super::rank_test::{Bounds, INTERVAL_LAUNCHES, Inversion, RankTest};
+use super::session_weights::SessionWeights;
 use super::weather::{Peers, Weather};
 
 /// The normal quantile that turns a 95 % interval's half-width into a standard error.
@@ -119,13 +122,9 @@ pub(super) fn plain(values: &[LaunchValue]) -> Vec<f64> {
 
 /// Returns the distinct sessions, in order of first appearance.
 pub(super) fn sessions(values: &[LaunchValue]) -> Vec<u32> {
-    let mut sessions = Vec::new();
-    for launch in values {
-        if !sessions.contains(&launch.session) {
-            sessions.push(launch.session);
-        }
-    }
-    sessions
+    let mut known = BTreeSet::new();
+    let sessions = values.iter().map(|launch| launch.session);
+    sessions.filter(|&session| known.insert(session)).collect()
 }
 
 /// A benchmark with valid numbers on both sides, the host's speed taken out.
@@ -249,9 +248,9 @@ impl Matched {
         launch_deviation(&self.base, &self.new)
     }
 
-    /// Returns the sessions of both sides.
-    pub fn session_counts(&self) -> (usize, usize) {
-        (sessions(&self.base).len(), sessions(&self.new).len())
+    /// Returns what the sessions of the base and of the new side are worth.
+    pub fn session_weights(&self) -> (SessionWeights, SessionWeights) {
+        (SessionWeights::of(&self.base), SessionWeights::of(&self.new))
     }
 }
 

@@ -1,9 +1,10 @@
 //! Verdicts and the rules that lead to them.
 
-use super::matched::{Class, Matched, SessionLayout, Z90, Z95};
+use super::matched::{Class, Matched, Z90, Z95};
 use super::options::Options;
 use super::rank_test::Bounds;
 use super::session_error::SessionError;
+use super::sessions::Outlook;
 use super::side::SkipReason;
 
 /// Half-width of the equivalence region: two per cent.
@@ -26,7 +27,7 @@ pub enum Verdict {
     Improved,
     /// Different between launches, yet the difference could be one between sessions.
     Suspected {
-        /// Sessions a side that would settle it; `None` above twenty.
+        /// Sessions a side that would settle it, if the change is as large as it looks; `None` above twenty.
         sessions_needed: Option<usize>,
     },
     /// The same to within two per cent.
@@ -54,8 +55,8 @@ pub enum Inconclusive {
     FewLaunches,
     /// More than half of the host-bound launches were slow.
     NoisyHost,
-    /// One session a side, and nothing known about how sessions differ.
-    OneSession,
+    /// Nothing is known about how sessions differ: a side has one, or next to nothing beside one.
+    SessionsUnknown,
     /// The interval is too wide, or sits on the edge of what matters.
     Resolution,
 }
@@ -88,6 +89,12 @@ pub(super) struct Judged {
     pub corrected: f64,
     /// Nothing is known about the sessions' spread, so no difference proves a change.
     pub sessions_unknown: bool,
+    /// What more sessions would bring, where those there are leave open whether a difference is theirs; `None` where
+    /// they tell: nearly two a side or more, of benchmarks enough, or the same on both sides.
+    ///
+    /// There a difference that launches prove and sessions do not is what sessions are known to do, and no suspicion.
+    /// Where they are few it is one: an unchanged benchmark and a changed one look alike.
+    pub outlook: Option<Outlook>,
 }
 
 impl Judged {
@@ -108,6 +115,10 @@ pub(super) struct Between {
     pub own: Option<SessionError>,
     /// All of it.
     pub total: Option<SessionError>,
+    /// Nothing can stand on the two.
+    pub is_unknown: bool,
+    /// What more sessions would bring; `None` where those there are tell.
+    pub outlook: Option<Outlook>,
 }
 
 /// What widens a benchmark's interval beside the launches.
@@ -178,7 +189,7 @@ pub(super) fn judge(matched: &Matched, common: Common, between: Between, lone_z:
         }
     };
     // Where any difference could be the sessions', no size is certain to be found.
-    let detectable = lone.zip(interval95).filter(|_| between.own.is_some());
+    let detectable = lone.zip(interval95).filter(|_| !between.is_unknown);
     let mde = detectable.map(|(lone, interval95)| delta + lone.half_width() + Z_POWER * interval95.half_width() / Z95);
     Judged {
         p_value: p_value(own),
@@ -190,7 +201,8 @@ pub(super) fn judge(matched: &Matched, common: Common, between: Between, lone_z:
         guard_launches: guard(extra(common.weather, at_launches)),
         mde,
         corrected,
-        sessions_unknown: between.own.is_none(),
+        sessions_unknown: between.is_unknown,
+        outlook: between.outlook,
     }
 }
 
@@ -215,7 +227,7 @@ pub(super) fn decide(
     judged: &Judged,
     (q_value, q_value_launches): (f64, f64),
     suite: Suite,
-    sessions_needed: impl FnOnce() -> Option<usize>,
+    sessions_needed: impl FnOnce(Outlook) -> Option<usize>,
 ) -> Verdict {
     let Some(interval95) = judged.interval95 else {
         return Verdict::Inconclusive(Inconclusive::FewLaunches);
@@ -240,9 +252,12 @@ pub(super) fn decide(
         };
     }
     let at_launches = judged.guard_launches;
-    if matched.layout == SessionLayout::One && at_launches.is_some_and(|guard| changed(q_value_launches, guard)) {
+    let open = judged
+        .outlook
+        .filter(|_| at_launches.is_some_and(|guard| changed(q_value_launches, guard)));
+    if let Some(outlook) = open {
         return Verdict::Suspected {
-            sessions_needed: sessions_needed(),
+            sessions_needed: sessions_needed(outlook),
         };
     }
     if judged
@@ -250,7 +265,7 @@ pub(super) fn decide(
         .is_some_and(|interval| interval.inside(EQUIVALENCE.ln_1p()))
     {
         return if judged.sessions_unknown {
-            Verdict::Inconclusive(Inconclusive::OneSession)
+            Verdict::Inconclusive(Inconclusive::SessionsUnknown)
         } else {
             Verdict::Equivalent
         };
