@@ -5,11 +5,11 @@ use statrs::distribution::{ContinuousCDF, Normal};
 use super::effect::Effect;
 use super::launch_levels::{LaunchLevels, launch_medians};
 use super::launch_table::LaunchValue;
-use super::matched::{Class, Matched, SessionLayout, Z95, centred, pooled_level};
+use super::matched::{Class, Matched, SessionLayout, Z95, centred, pooled_level, session_test};
 use super::null_distribution::{NullDistributions, Scores};
 use super::options::Options;
 use super::order::{mean, median};
-use super::rank_test::{Bounds, INTERVAL_LAUNCHES, RankTest};
+use super::rank_test::{Bounds, INTERVAL_LAUNCHES};
 use super::session_error::SessionError;
 use super::session_weights::{NEARLY, freedom};
 use super::sessions::CommonMovement;
@@ -240,8 +240,7 @@ impl Uncertainty {
         let launches = usize::midpoint(base.len(), new.len());
         let alike = mean(&[rank_autocorrelation(base), rank_autocorrelation(new)]);
         let rho = (alike + 1.0 / launches as f64).clamp(0.0, 0.8);
-        let values = |side: &[(u32, f64)]| side.iter().map(|level| level.1).collect();
-        let test = RankTest::new(values(base), values(new), Scores::LowerHalf, nulls)?;
+        let test = session_test(are_shared(benchmarks), (base, new), Scores::LowerHalf, nulls)?;
         let error = test.invert().interval(0.05)?.half_width() / Z95;
         let (base_weights, new_weights) = benchmarks.first()?.session_weights();
         let shares = base_weights.added() + new_weights.added();
@@ -266,6 +265,13 @@ impl Uncertainty {
         let z = Normal::standard().inverse_cdf(f64::midpoint(1.0, level));
         Some((z * self.launches).hypot(self.sessions?.times(z)))
     }
+}
+
+/// Returns whether both sides of all benchmarks share their sessions.
+fn are_shared(benchmarks: &[&Matched]) -> bool {
+    benchmarks
+        .iter()
+        .all(|benchmark| benchmark.layout == SessionLayout::Shared)
 }
 
 /// Lag-1 autocorrelation of the ranks of levels in time order, over neighbours of one session.
@@ -299,7 +305,7 @@ fn probe_shift(benchmarks: &[&Matched], nulls: &mut NullDistributions) -> Option
         base.extend(centred(&ours, level));
         new.extend(centred(&theirs, level));
     }
-    let levels = |side: Vec<(u32, u32, f64)>| launch_medians(side).into_iter().map(|level| level.1).collect();
-    let inversion = RankTest::new(levels(base), levels(new), Scores::LowerHalf, nulls)?.invert();
+    let levels = (&*launch_medians(base), &*launch_medians(new));
+    let inversion = session_test(are_shared(benchmarks), levels, Scores::LowerHalf, nulls)?.invert();
     Some(Effect::of(inversion.estimate(), inversion.interval(0.05), 0.95))
 }

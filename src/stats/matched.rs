@@ -1,6 +1,6 @@
 //! One benchmark that both sides measured: its estimate and intervals.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::adjustment::{ProbeSlope, SlopePool, adjust};
 use super::aligned::Aligned;
@@ -47,6 +47,13 @@ pub enum Class {
     HostBound,
     /// Nobody measured it.
     Unknown,
+}
+
+impl Class {
+    /// Returns whether slow launches of the host are its slow launches, too.
+    pub(super) fn is_touched_by_host(self) -> bool {
+        matches!(self, Self::HostBound | Self::Mixed)
+    }
 }
 
 /// How the sessions of the two sides relate.
@@ -115,9 +122,42 @@ pub(super) struct Matched {
     pub median_ratio: Option<f64>,
 }
 
-/// Values of one side for the rank test.
-pub(super) fn plain(values: &[LaunchValue]) -> Vec<f64> {
-    values.iter().map(|launch| launch.value).collect()
+/// Returns the test of two sides: inside their sessions where they share them.
+fn rank_test(
+    layout: SessionLayout,
+    (base, new): Sides<'_>,
+    scores: Scores,
+    nulls: &mut NullDistributions,
+) -> Option<RankTest> {
+    let levels = |side: &[LaunchValue]| {
+        side.iter()
+            .map(|launch| (launch.session, launch.value))
+            .collect::<Vec<_>>()
+    };
+    session_test(
+        layout == SessionLayout::Shared,
+        (&levels(base), &levels(new)),
+        scores,
+        nulls,
+    )
+}
+
+/// Returns the test of values with their sessions, inside the sessions where both sides share them.
+pub(super) fn session_test(
+    is_shared: bool,
+    (base, new): (&[(u32, f64)], &[(u32, f64)]),
+    scores: Scores,
+    nulls: &mut NullDistributions,
+) -> Option<RankTest> {
+    let mut strata: BTreeMap<u32, (Vec<f64>, Vec<f64>)> = BTreeMap::new();
+    let stratum = |session: u32| if is_shared { session } else { 0 };
+    for &(session, value) in base {
+        strata.entry(stratum(session)).or_default().0.push(value);
+    }
+    for &(session, value) in new {
+        strata.entry(stratum(session)).or_default().1.push(value);
+    }
+    RankTest::stratified(strata.into_values(), scores, nulls)
 }
 
 /// Returns the distinct sessions, in order of first appearance.
@@ -199,7 +239,7 @@ impl Matched {
         let launches = || aligned.base.iter().chain(&aligned.new);
         let probes = launches().filter(|launch| launch.probe.is_some()).count();
         let probes_incomplete = probes > 0 && probes < launches().count();
-        let raw_test = RankTest::new(plain(&aligned.base), plain(&aligned.new), Scores::LowerHalf, nulls)?;
+        let raw_test = rank_test(aligned.layout, (&aligned.base, &aligned.new), Scores::LowerHalf, nulls)?;
         let mut inversion = raw_test.invert();
         let raw = LaunchShift::of(&inversion);
         let (mut shift, mut test) = (raw, raw_test);
@@ -212,7 +252,7 @@ impl Matched {
             } else {
                 Scores::LowerHalf
             };
-            test = RankTest::new(plain(&base), plain(&new), scores, nulls)?;
+            test = rank_test(aligned.layout, (&base, &new), scores, nulls)?;
             inversion = test.invert();
             shift = LaunchShift::of(&inversion);
         }
