@@ -7,6 +7,7 @@ use noise::scenario::{Scenario, SessionShift};
 use noise::tally::Tally;
 use noise::{Model, normal, seeded, suites};
 use poolbench::stats::*;
+use rand::RngExt;
 use rand::rngs::StdRng;
 
 const SHIFTS: [(SessionShift, bool); 5] = [
@@ -226,24 +227,36 @@ impl Plain {
         self.compared(sessions, first, 1).benchmarks[0].verdict.clone()
     }
 
+    /// Returns the comparison of unchanged sides that share these sessions.
+    fn interleaved(&self, sessions: &[usize], seed: u64) -> Comparison {
+        let mut random = seeded(seed);
+        let sides = [(); 2].map(|()| self.side("s", sessions, 0.0, &mut random));
+        compare(&sides[0], &sides[1], &Options::default())
+    }
+
     /// Returns the share of 60 unchanged suites that alarm, and of intervals that miss 1.
     fn unchanged(&self, sessions: &[usize]) -> (Proportion, Proportion) {
-        let (mut alarming, mut missing) = (Proportion { hits: 0, trials: 0 }, Proportion { hits: 0, trials: 0 });
-        for seed in 0..60 {
-            let comparison = self.compared((sessions, sessions), 0.0, seed);
-            alarming.hits += usize::from(comparison.summary.regressed + comparison.summary.improved > 0);
-            alarming.trials += 1;
-            let intervals = comparison
-                .benchmarks
-                .iter()
-                .filter_map(|b| b.measured.as_ref()?.effect.interval);
-            for interval in intervals {
-                missing.hits += usize::from(interval.lower > 1.0 || interval.upper < 1.0);
-                missing.trials += 1;
-            }
-        }
-        (alarming, missing)
+        tally((0..60).map(|seed| self.compared((sessions, sessions), 0.0, seed)))
     }
+}
+
+/// Returns the share of comparisons that alarm, and of intervals that miss 1.
+fn tally(comparisons: impl Iterator<Item = Comparison>) -> (Proportion, Proportion) {
+    let none = Proportion { hits: 0, trials: 0 };
+    let (mut alarming, mut missing) = (none, none);
+    for comparison in comparisons {
+        alarming.hits += usize::from(comparison.summary.regressed + comparison.summary.improved > 0);
+        alarming.trials += 1;
+        let intervals = comparison
+            .benchmarks
+            .iter()
+            .filter_map(|b| b.measured.as_ref()?.effect.interval);
+        for interval in intervals {
+            missing.hits += usize::from(interval.lower > 1.0 || interval.upper < 1.0);
+            missing.trials += 1;
+        }
+    }
+    (alarming, missing)
 }
 
 const HOST_BOUND: Plain = Plain {
@@ -313,4 +326,85 @@ fn the_sessions_that_are_proposed_settle_it() {
     assert_eq!(with(2), suspected);
     assert_eq!(with(3), suspected);
     assert_eq!(with(4), Verdict::Regressed);
+}
+
+/// Levels that are taken out of short sessions cost degrees of freedom, which ranks of all sessions together do not see.
+#[test]
+fn short_shared_sessions_raise_no_alarm() {
+    let wide = Plain {
+        count: 60,
+        host_bound: false,
+        launch_sd: 0.08,
+        session_sd: 0.0,
+    };
+    for sessions in [&[2; 12][..], &[4; 6]] {
+        // All sessions ranked together: 12.8 and 8.3 % of the intervals miss. 1,200 intervals: ± 0.6 %.
+        let (alarming, missing) = tally((0..20).map(|seed| wide.interleaved(sessions, seed)));
+        assert!(alarming.hits <= 2, "{sessions:?}: {alarming:?}");
+        assert!(
+            (0.02..=0.07).contains(&missing.share().unwrap()),
+            "{sessions:?}: {missing:?}"
+        );
+    }
+}
+
+/// Student's quantile for one degree of freedom at 0.05/9 is 115, of a spread of √1.5 · 8 %: e¹¹.
+#[test]
+fn no_absurd_effect_is_promised() {
+    let few = Plain { count: 9, ..HOST_BOUND };
+    let comparison = few.compared((&[24, 24], &[24]), 0.0, 1);
+    for benchmark in comparison.benchmarks {
+        assert_eq!(benchmark.measured.unwrap().minimal_detectable_effect, None);
+    }
+}
+
+/// A launch alone in its session is in one half of a split, which then does not share its sessions with the other.
+#[test]
+fn calibration_leaves_out_launches_alone_in_their_session() {
+    let side = HOST_BOUND.side("s", &[20, 1], 0.0, &mut seeded(1));
+    let plan = CalibrationPlan { splits: 20, seed: 1 };
+    let calibration = calibrate(&side, &Options::default(), plan);
+    for benchmark in calibration.benchmarks {
+        // Ten launches a half that spread by 2 %, of which a lone change among 30 must be told: about 6 %.
+        let detectable = benchmark.minimal_detectable_effect_halves.unwrap();
+        assert!((0.03..0.12).contains(&detectable), "{detectable}");
+    }
+}
+
+/// Where more than half of the host-bound launches are slow only +50 % is believed: no less can be detected.
+#[test]
+fn a_noisy_host_detects_large_effects_only() {
+    let mut random = seeded(1);
+    let mut noisy = || {
+        let mut side = Side::new();
+        for order in 0..48 {
+            for index in 0..30 {
+                let slow = if random.random_bool(0.6) { 0.25 } else { 0.0 };
+                let raw = RawLaunch {
+                    iters: &[1.0],
+                    times_ns: &[(7.0 + slow + 0.005 * normal(&mut random)).exp()],
+                    probe_ns: None,
+                    flags: &[],
+                };
+                let session = SessionId::new("s");
+                side.add(&id(index), &LaunchKey { session, order }, &raw);
+                side.set_host_bound(&id(index), true);
+            }
+        }
+        side
+    };
+    let (base, new) = (noisy(), noisy());
+    let comparison = compare(&base, &new, &Options::default());
+    assert!(comparison.slow_share.unwrap().is_noisy());
+    let effects = comparison
+        .benchmarks
+        .iter()
+        .filter_map(|benchmark| benchmark.measured.as_ref()?.minimal_detectable_effect);
+    assert!(effects.into_iter().all(|effect| effect > 0.5));
+    let calibration = calibrate(&base, &Options::default(), CalibrationPlan { splits: 10, seed: 1 });
+    let effects = calibration
+        .benchmarks
+        .iter()
+        .filter_map(|benchmark| benchmark.minimal_detectable_effect);
+    assert!(effects.into_iter().all(|effect| effect > 0.5));
 }

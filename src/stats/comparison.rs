@@ -16,7 +16,7 @@ use super::null_distribution::NullDistributions;
 use super::options::{Options, SessionSpread};
 use super::sessions::{Outlook, spread_between};
 use super::side::{Side, SkipReason};
-use super::verdict::{Judged, Suite, Verdict, decide};
+use super::verdict::{Judged, Suite, Verdict, decide, detectable};
 use super::warning::Warning;
 use super::weather::Weather;
 
@@ -57,7 +57,7 @@ pub struct Measured {
     /// Its false discovery rate over all compared benchmarks.
     pub q_value: f64,
     /// Minimal detectable effect (0.03: three per cent) of a change found in nine of ten
-    /// comparisons; `None` where no number of launches like this could show any.
+    /// comparisons; `None` where no number of launches like this could show any, or none below a tenfold one.
     pub minimal_detectable_effect: Option<f64>,
 }
 
@@ -225,7 +225,7 @@ fn decide_all(
             outlook.sessions_needed(judged.corrected, error, threshold, options)
         };
         let verdict = decide(benchmark, judged, (q[index], q_launches[index]), suite, needed);
-        let measured = Some(measured(benchmark, judged, q[index]));
+        let measured = Some(measured(benchmark, judged, q[index], suite));
         BenchmarkComparison {
             id: benchmark.id.clone(),
             verdict,
@@ -235,7 +235,7 @@ fn decide_all(
     matched.iter().zip(judged).enumerate().map(one).collect()
 }
 
-fn measured(matched: &Matched, judged: &Judged, q_value: f64) -> Measured {
+fn measured(matched: &Matched, judged: &Judged, q_value: f64, suite: Suite) -> Measured {
     Measured {
         class: matched.class,
         launches: (matched.base.len(), matched.new.len()),
@@ -247,7 +247,7 @@ fn measured(matched: &Matched, judged: &Judged, q_value: f64) -> Measured {
         probe_slope: matched.slope,
         p_value: judged.p_value,
         q_value,
-        minimal_detectable_effect: judged.mde.map(f64::exp_m1),
+        minimal_detectable_effect: detectable(matched, judged, suite).map(f64::exp_m1),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Verdicts and the rules that lead to them.
 
-use super::matched::{Class, Matched, Z90, Z95};
+use super::matched::{Matched, Z90, Z95};
 use super::options::Options;
 use super::rank_test::Bounds;
 use super::session_error::SessionError;
@@ -10,7 +10,10 @@ use super::side::SkipReason;
 /// Half-width of the equivalence region: two per cent.
 const EQUIVALENCE: f64 = 0.02;
 /// On a noisy host only effects beyond this ratio are believed.
-const NOISY_RATIO: f64 = 1.5;
+pub(super) const NOISY_RATIO: f64 = 1.5;
+/// Largest detectable effect that is worth a number, as a ratio. Student's quantile for one degree of freedom is in the
+/// thousands where one of hundreds is to pass, and its exponential has hundreds of digits.
+const DETECTABLE_MAX: f64 = 10.0;
 /// Other variance than the launches' enters the p-value when its standard error is above this share
 /// of the launches' (below it widens the standard error by less than 0.5 %, and the rank test's
 /// exact p-value is the better number).
@@ -83,7 +86,7 @@ pub(super) struct Judged {
     pub guard: Option<Bounds>,
     /// The same as if sessions did not differ.
     pub guard_launches: Option<Bounds>,
-    /// Minimal detectable effect.
+    /// Minimal detectable effect, whatever the host's noise.
     pub mde: Option<f64>,
     /// Estimate less the common shift.
     pub corrected: f64,
@@ -221,6 +224,24 @@ pub(super) struct Suite {
     pub false_discovery_rate: f64,
 }
 
+impl Suite {
+    /// Returns whether only large effects of this benchmark are believed.
+    fn doubts(self, matched: &Matched) -> bool {
+        self.noisy && matched.class.is_touched_by_host()
+    }
+}
+
+/// Returns the effect that nine of ten comparisons would find; `None` where it is none worth a number. On a noisy host
+/// the whole 95 % interval must lie beyond the effect from which one is believed.
+pub(super) fn detectable(matched: &Matched, judged: &Judged, suite: Suite) -> Option<f64> {
+    let mut effect = judged.mde?;
+    if suite.doubts(matched) {
+        let arm = judged.interval95?.half_width();
+        effect = effect.max(NOISY_RATIO.ln() + arm + Z_POWER * arm / Z95);
+    }
+    (effect <= DETECTABLE_MAX.ln()).then_some(effect)
+}
+
 /// Returns the verdict. `sessions_needed` is asked only for a suspected benchmark.
 pub(super) fn decide(
     matched: &Matched,
@@ -232,8 +253,7 @@ pub(super) fn decide(
     let Some(interval95) = judged.interval95 else {
         return Verdict::Inconclusive(Inconclusive::FewLaunches);
     };
-    let touched = matches!(matched.class, Class::HostBound | Class::Mixed);
-    if suite.noisy && touched && !interval95.beyond(NOISY_RATIO.ln()) {
+    if suite.doubts(matched) && !interval95.beyond(NOISY_RATIO.ln()) {
         return Verdict::Inconclusive(Inconclusive::NoisyHost);
     }
     let changed = |q_value: f64, interval: Bounds| {
