@@ -142,10 +142,13 @@ fn rank_test(
     )
 }
 
+/// A session, and a value of one of its launches.
+pub(super) type SessionValue = (u32, f64);
+
 /// Returns the test of values with their sessions, inside the sessions where both sides share them.
 pub(super) fn session_test(
     is_shared: bool,
-    (base, new): (&[(u32, f64)], &[(u32, f64)]),
+    (base, new): (&[SessionValue], &[SessionValue]),
     scores: Scores,
     nulls: &mut NullDistributions,
 ) -> Option<RankTest> {

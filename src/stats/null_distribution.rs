@@ -275,14 +275,17 @@ fn choose(n: usize, k: usize) -> f64 {
     (0..k).fold(1.0, |product, i| product * (n - i) as f64 / (i + 1) as f64)
 }
 
+/// Launches of the base and of the new side, in each stratum, ascending.
+type StratumSizes = Vec<(usize, usize)>;
+
 /// Null distributions already computed, by launches on both sides in each stratum.
 #[derive(Debug, Default)]
-pub struct NullDistributions(HashMap<(Vec<(usize, usize)>, Scores), Rc<NullDistribution>>);
+pub struct NullDistributions(HashMap<(StratumSizes, Scores), Rc<NullDistribution>>);
 
 impl NullDistributions {
     /// Returns the distribution for strata of so many launches of the base and of the new side, computing it the first
     /// time.
-    pub fn of(&mut self, mut strata: Vec<(usize, usize)>, scores: Scores) -> Rc<NullDistribution> {
+    pub fn of(&mut self, mut strata: StratumSizes, scores: Scores) -> Rc<NullDistribution> {
         strata.sort_unstable();
         let entry = self.0.entry((strata, scores));
         let key = entry.key().0.clone();
