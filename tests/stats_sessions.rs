@@ -312,6 +312,16 @@ fn a_session_of_few_launches_hides_nothing_and_proves_nothing() {
     assert!(missing.share().unwrap() <= 0.07, "{missing:?}");
 }
 
+/// Each session is looked at once, not each pair of them through all launches: that took some 20 s, and this takes one.
+/// What is left is quadratic in the launches, whose pairs the estimate sorts.
+#[test]
+fn thousands_of_sessions_take_a_second() {
+    let one = Plain { count: 1, ..HOST_BOUND };
+    let start = std::time::Instant::now();
+    assert_eq!(one.verdict((&[1; 2500], &[1; 2500]), 0.3), Verdict::Regressed);
+    assert!(start.elapsed().as_secs() < 8, "{:?}", start.elapsed());
+}
+
 /// Below ten benchmarks of a class Student's quantile pays for few sessions, and the proposal must know it.
 #[test]
 fn the_sessions_that_are_proposed_settle_it() {
