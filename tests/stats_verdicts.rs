@@ -149,7 +149,7 @@ fn equal_sides_are_equivalent_unless_sessions_are_unknown() {
     );
     assert_eq!(
         pair(&times, &times, Some(true), ("s", "t")).verdict,
-        Verdict::Inconclusive(Inconclusive::OneSession)
+        Verdict::Inconclusive(Inconclusive::SessionsUnknown)
     );
 }
 

@@ -32,6 +32,8 @@ pub struct CalibrationReport {
     pub name: String,
     /// Its launches.
     pub launches: usize,
+    /// Those that are alone in their session, which halves cannot share.
+    pub alone: usize,
     /// Sessions that they belong to.
     pub sessions: usize,
     /// How it was split.
@@ -73,7 +75,7 @@ impl CalibrationReport {
         for key in &keys {
             *by_session.entry(&key.session).or_default() += 1;
         }
-        // Each session is halved on its own; the odd launches go either way.
+        // Each session is halved on its own; the odd launches go either way, and those alone in theirs nowhere.
         let smallest: usize = by_session.values().map(|launches| launches / 2).sum();
         if smallest < INTERVAL_LAUNCHES {
             return Err(TooFewLaunches {
@@ -99,6 +101,7 @@ impl CalibrationReport {
         Ok(CalibrationReport {
             name: input.name.clone(),
             launches: keys.len(),
+            alone: by_session.values().filter(|&&launches| launches == 1).count(),
             sessions: by_session.len(),
             plan,
             needed: minimum_launches(classes.len(), options.false_discovery_rate()),
@@ -194,6 +197,13 @@ pub fn calibration_text(report: &CalibrationReport) -> String {
             power.false_discoveries.hits,
             power.false_discoveries.trials,
             change(*factor)
+        );
+    }
+    if report.alone > 0 {
+        let _ = writeln!(
+            text,
+            "! {} alone in a session: in neither half, which share their sessions",
+            counted(report.alone, "launch")
         );
     }
     let half = report.launches / 2;

@@ -95,9 +95,8 @@ fn layout(base: &[LaunchValue], new: &[LaunchValue]) -> SessionLayout {
 }
 
 /// Takes the sessions' own levels out of sides that share several: the level of a session is midway
-/// between its sides, so that a shift between the sides moves all sessions alike and stays.
-///
-/// *Source*: aligned ranks, Hodges and Lehmann, Annals of Mathematical Statistics 33 (1962).
+/// between its sides, so that a shift between the sides moves all sessions alike and stays. Levels of launches over
+/// sessions need it; the tests rank inside each session, and do not.
 fn align(base: &mut [LaunchValue], new: &mut [LaunchValue]) {
     let shared = sessions(base);
     if shared.len() < 2 {

@@ -10,13 +10,13 @@ use statrs::distribution::{Beta, ContinuousCDF};
 use super::benchmark_id::BenchmarkId;
 use super::comparison::{Comparison, compare_tables};
 use super::effect::Interval;
-use super::launch_table::{LaunchTable, SessionIndex};
+use super::launch_table::{LaunchTable, LaunchValue, SessionIndex};
 use super::matched::Class;
 use super::null_distribution::NullDistributions;
 use super::options::Options;
 use super::order::median;
 use super::side::Side;
-use super::verdict::Verdict;
+use super::verdict::{NOISY_RATIO, Verdict};
 
 /// How often a baseline is split, and from which seed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -89,7 +89,8 @@ pub struct BenchmarkCalibration {
     pub alarms: usize,
     /// Median minimal detectable effect between halves (0.03: three per cent).
     pub minimal_detectable_effect_halves: Option<f64>,
-    /// The same for two recordings of this size: what exceeds the minimum effect, over √2.
+    /// The same for two recordings of this size: what exceeds the minimum effect, or on a noisy host the effect from
+    /// which one is believed, over √2.
     pub minimal_detectable_effect: Option<f64>,
 }
 
@@ -108,42 +109,50 @@ pub struct Calibration {
 }
 
 /// Returns what the comparison says of random halves of one side's launches, each session halved on
-/// its own, so that both halves share their sessions. Nothing changed, so every alarm is false.
+/// its own, so that both halves share their sessions; launches that are alone in theirs are left out. Nothing changed,
+/// so every alarm is false.
 #[must_use]
 pub fn calibrate(side: &Side, options: &Options, plan: CalibrationPlan) -> Calibration {
     let table = LaunchTable::new(side, &mut SessionIndex::default());
     let mut random = StdRng::seed_from_u64(plan.seed);
     let mut nulls = NullDistributions::default();
     let (mut alarming, mut alarms, mut trials, mut common) = (0, 0, 0, 0);
-    let mut by_id: BTreeMap<BenchmarkId, (usize, Vec<f64>)> = BTreeMap::new();
+    let mut by_id: BTreeMap<BenchmarkId, Found> = BTreeMap::new();
     for _ in 0..plan.splits {
         let (base, new) = halves(&table, &mut random);
         let comparison = compare_tables(&base, &new, options, &mut nulls);
         let before = alarms;
         let declared =
             comparison.common_shift.is_some_and(|shift| shift.declared) || !comparison.group_shifts.is_empty();
+        let noisy = comparison.slow_share.is_some_and(|share| share.is_noisy());
         for benchmark in comparison.benchmarks {
             let Some(measured) = benchmark.measured else {
                 continue;
             };
             let entry = by_id.entry(benchmark.id).or_default();
             let alarm = usize::from(is_alarm(&benchmark.verdict));
-            entry.0 += alarm;
-            entry.1.extend(measured.minimal_detectable_effect);
+            entry.alarms += alarm;
+            entry.effects.extend(measured.minimal_detectable_effect);
+            entry.noisy += usize::from(noisy && measured.class.is_touched_by_host());
             alarms += alarm;
             trials += 1;
         }
         alarming += usize::from(alarms > before);
         common += usize::from(declared);
     }
-    let benchmark = |(id, (alarms, effects)): (BenchmarkId, (usize, Vec<f64>))| {
-        let known = effects.len() * 2 > plan.splits;
-        let halves = median(effects).filter(|_| known);
+    let benchmark = |(id, found): (BenchmarkId, Found)| {
+        let known = found.effects.len() * 2 > plan.splits;
+        let least = if found.noisy * 2 > plan.splits {
+            NOISY_RATIO.ln()
+        } else {
+            options.delta()
+        };
+        let halves = median(found.effects).filter(|_| known);
         BenchmarkCalibration {
             id,
-            alarms,
+            alarms: found.alarms,
             minimal_detectable_effect_halves: halves,
-            minimal_detectable_effect: halves.map(|halves| full_size(halves, options)),
+            minimal_detectable_effect: halves.map(|halves| full_size(halves, least)),
         }
     };
     Calibration {
@@ -164,12 +173,23 @@ fn is_alarm(verdict: &Verdict) -> bool {
     matches!(verdict, Verdict::Regressed | Verdict::Improved)
 }
 
-fn full_size(halves: f64, options: &Options) -> f64 {
-    let delta = options.delta();
-    (delta + (halves.ln_1p() - delta) / std::f64::consts::SQRT_2).exp_m1()
+/// What the splits say of one benchmark.
+#[derive(Debug, Default)]
+struct Found {
+    alarms: usize,
+    effects: Vec<f64>,
+    /// Splits in which the host was too noisy for it.
+    noisy: usize,
 }
 
-/// Splits the launches of every session in two at random; an odd one out goes to either half.
+/// Returns the detectable effect of twice the launches: what exceeds `least`, which no number of launches lowers, over √2.
+fn full_size(halves: f64, least: f64) -> f64 {
+    (least + (halves.ln_1p() - least) / std::f64::consts::SQRT_2).exp_m1()
+}
+
+/// Splits the launches of every session in two at random; an odd one out goes to either half. A session of which a
+/// benchmark then has launches in one half only, as of a session of one launch, is left out of both for it: halves that
+/// do not share their sessions could not alarm, and would pass for silent ones.
 fn halves(table: &LaunchTable, random: &mut StdRng) -> (LaunchTable, LaunchTable) {
     let mut sessions: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
     for (launch, &session) in (0u32..).zip(&table.launch_sessions) {
@@ -181,10 +201,26 @@ fn halves(table: &LaunchTable, random: &mut StdRng) -> (LaunchTable, LaunchTable
         let odd = usize::from(launches.len() % 2 == 1 && random.random::<bool>());
         first.extend(&launches[..launches.len() / 2 + odd]);
     }
-    (
+    let mut halves = (
         table.of_launches(|l| first.contains(&l)),
         table.of_launches(|l| !first.contains(&l)),
-    )
+    );
+    for (id, row) in &mut halves.0.rows {
+        if let Some(other) = halves.1.rows.get_mut(id) {
+            keep_shared(&mut row.values, &mut other.values);
+        }
+    }
+    halves
+}
+
+/// Leaves the launches of sessions that both have.
+fn keep_shared(one: &mut Vec<LaunchValue>, other: &mut Vec<LaunchValue>) {
+    let of = |half: &[LaunchValue]| -> BTreeSet<u32> { half.iter().map(|launch| launch.session).collect() };
+    let (ours, theirs) = (of(one), of(other));
+    if ours != theirs {
+        one.retain(|launch| theirs.contains(&launch.session));
+        other.retain(|launch| ours.contains(&launch.session));
+    }
 }
 
 /// A simulated slowdown, to be found between random halves of unchanged launches.

@@ -5,12 +5,14 @@ use statrs::distribution::{ContinuousCDF, Normal};
 use super::effect::Effect;
 use super::launch_levels::{LaunchLevels, launch_medians};
 use super::launch_table::LaunchValue;
-use super::matched::{Class, Matched, SessionLayout, Z95, centred, pooled_level};
+use super::matched::{Class, Matched, SessionLayout, Z95, centred, pooled_level, session_test};
 use super::null_distribution::{NullDistributions, Scores};
 use super::options::Options;
 use super::order::{mean, median};
-use super::rank_test::{Bounds, INTERVAL_LAUNCHES, RankTest};
+use super::rank_test::{Bounds, INTERVAL_LAUNCHES};
 use super::session_error::SessionError;
+use super::session_weights::{NEARLY, freedom};
+use super::sessions::CommonMovement;
 
 /// Host-bound benchmarks from which a common shift is estimated.
 pub(super) const BENCHMARKS_MIN: usize = 10;
@@ -30,7 +32,7 @@ const STILL_PROBE: f64 = 0.02;
 /// variance between sessions says (6 to 13 % of suites seen), and with Student's quantile for two
 /// degrees of freedom a real +10 % passes in a quarter to a third of suites only. At three a side
 /// the jump is one in 32.
-const ESTABLISHED_SESSIONS: usize = 3;
+const ESTABLISHED_SESSIONS: f64 = 3.0;
 
 /// What was done about the common shift.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -101,17 +103,17 @@ pub(super) struct Shared<'a> {
 }
 
 impl<'a> Shared<'a> {
-    /// Returns what these have in common, if they are ten; `session_pairs` are the differences between the
+    /// Returns what these have in common, if they are ten; `between_sessions` is how they move together between the
     /// sessions of a side.
     pub fn of(
         benchmarks: Vec<&'a Matched>,
         levels: &LaunchLevels,
-        session_pairs: &[f64],
+        between_sessions: CommonMovement,
         nulls: &mut NullDistributions,
     ) -> Option<Self> {
         let estimates: Vec<f64> = benchmarks.iter().map(|benchmark| benchmark.shift.estimate).collect();
         let estimate = (estimates.len() >= BENCHMARKS_MIN).then(|| median(estimates))??;
-        let uncertainty = Uncertainty::of(levels, &benchmarks, session_pairs, nulls);
+        let uncertainty = Uncertainty::of(levels, &benchmarks, between_sessions, nulls);
         Some(Self {
             estimate,
             weather: uncertainty.map_or(0.0, |uncertainty| levels.weather.reliability * uncertainty.independent),
@@ -200,7 +202,10 @@ impl Standing {
         let still = probe_shift.is_some_and(|probe| probe.ratio.ln().abs() < STILL_PROBE);
         let sessions_tell = benchmarks.iter().all(|benchmark| match benchmark.layout {
             SessionLayout::Shared => true,
-            SessionLayout::Several { base, new } => base.min(new) >= ESTABLISHED_SESSIONS,
+            SessionLayout::Several { .. } => {
+                let (base, new) = benchmark.session_weights();
+                base.effective().min(new.effective()) >= ESTABLISHED_SESSIONS * NEARLY
+            }
             SessionLayout::One => false,
         });
         Self {
@@ -228,26 +233,25 @@ impl Uncertainty {
     fn of(
         levels: &LaunchLevels,
         benchmarks: &[&Matched],
-        session_pairs: &[f64],
+        between_sessions: CommonMovement,
         nulls: &mut NullDistributions,
     ) -> Option<Self> {
         let [base, new] = &levels.common;
         let launches = usize::midpoint(base.len(), new.len());
         let alike = mean(&[rank_autocorrelation(base), rank_autocorrelation(new)]);
         let rho = (alike + 1.0 / launches as f64).clamp(0.0, 0.8);
-        let values = |side: &[(u32, f64)]| side.iter().map(|level| level.1).collect();
-        let test = RankTest::new(values(base), values(new), Scores::LowerHalf, nulls)?;
+        let test = session_test(are_shared(benchmarks), (base, new), Scores::LowerHalf, nulls)?;
         let error = test.invert().interval(0.05)?.half_width() / Z95;
-        let (base_sessions, new_sessions) = benchmarks.first()?.session_counts();
-        let shares = 1.0 / base_sessions as f64 + 1.0 / new_sessions as f64;
-        let freedom = (base_sessions + new_sessions).saturating_sub(2) as f64;
-        // A pair of sessions differs by two shifts.
-        let squares: Vec<f64> = session_pairs.iter().map(|g| g * g / 2.0).collect();
+        let (base_weights, new_weights) = benchmarks.first()?.session_weights();
+        let shares = base_weights.added() + new_weights.added();
         let several = |benchmark: &&Matched| matches!(benchmark.layout, SessionLayout::Several { .. });
-        let sessions = match (squares.is_empty(), benchmarks.iter().any(several)) {
-            (false, _) => Some(SessionError::measured((mean(&squares) * shares).sqrt(), freedom)),
-            (true, true) => None,
-            (true, false) => Some(SessionError::NOTHING),
+        let sessions = match between_sessions.variance() {
+            _ if !benchmarks.iter().any(several) || shares == 0.0 => Some(SessionError::NOTHING),
+            Some(variance) => Some(SessionError::measured(
+                (variance * shares).sqrt(),
+                freedom(base_weights, new_weights),
+            )),
+            None => None,
         };
         Some(Self {
             independent: error,
@@ -261,6 +265,13 @@ impl Uncertainty {
         let z = Normal::standard().inverse_cdf(f64::midpoint(1.0, level));
         Some((z * self.launches).hypot(self.sessions?.times(z)))
     }
+}
+
+/// Returns whether both sides of all benchmarks share their sessions.
+fn are_shared(benchmarks: &[&Matched]) -> bool {
+    benchmarks
+        .iter()
+        .all(|benchmark| benchmark.layout == SessionLayout::Shared)
 }
 
 /// Lag-1 autocorrelation of the ranks of levels in time order, over neighbours of one session.
@@ -294,7 +305,7 @@ fn probe_shift(benchmarks: &[&Matched], nulls: &mut NullDistributions) -> Option
         base.extend(centred(&ours, level));
         new.extend(centred(&theirs, level));
     }
-    let levels = |side: Vec<(u32, u32, f64)>| launch_medians(side).into_iter().map(|level| level.1).collect();
-    let inversion = RankTest::new(levels(base), levels(new), Scores::LowerHalf, nulls)?.invert();
+    let levels = (&*launch_medians(base), &*launch_medians(new));
+    let inversion = session_test(are_shared(benchmarks), levels, Scores::LowerHalf, nulls)?.invert();
     Some(Effect::of(inversion.estimate(), inversion.interval(0.05), 0.95))
 }

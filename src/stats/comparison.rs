@@ -7,16 +7,16 @@ use super::common_shift::{CommonShift, GroupShift};
 use super::doubts::warnings;
 use super::effect::Effect;
 use super::finding::{Direction, Finding, Member, Renaming, findings, renamings};
-use super::judging::{judge_all, upper_quantile};
+use super::judging::judge_all;
 use super::launch_table::{LaunchTable, Row, SessionIndex};
 use super::matched::{Class, Matched, Prepared, SessionLayout};
 use super::multiple_testing::q_values;
 use super::noisy_host::SlowShare;
 use super::null_distribution::NullDistributions;
 use super::options::{Options, SessionSpread};
-use super::sessions::{assumed, least_host_bound, sessions_needed, spread_between};
+use super::sessions::{Outlook, spread_between};
 use super::side::{Side, SkipReason};
-use super::verdict::{Judged, Suite, Verdict, decide};
+use super::verdict::{Judged, Suite, Verdict, decide, detectable};
 use super::warning::Warning;
 use super::weather::Weather;
 
@@ -57,7 +57,7 @@ pub struct Measured {
     /// Its false discovery rate over all compared benchmarks.
     pub q_value: f64,
     /// Minimal detectable effect (0.03: three per cent) of a change found in nine of ten
-    /// comparisons; `None` where no number of launches like this could show any.
+    /// comparisons; `None` where no number of launches like this could show any, or none below a tenfold one.
     pub minimal_detectable_effect: Option<f64>,
 }
 
@@ -213,15 +213,19 @@ fn decide_all(
     let fdr = options.false_discovery_rate();
     let (q, q_launches) = (rates(|judged| judged.p_value), rates(|judged| judged.p_value_launches));
     let passing = q_launches.iter().filter(|&&q| q < fdr).count().max(1);
-    let threshold = upper_quantile(fdr * passing as f64 / matched.len().max(1) as f64 / 2.0);
+    // What Benjamini and Hochberg ask of one that is to pass beside those.
+    let threshold = fdr * passing as f64 / matched.len().max(1) as f64;
     let suite = Suite {
         noisy: slow_share.is_some_and(|share| share.is_noisy()),
         false_discovery_rate: fdr,
     };
     let one = |(index, (benchmark, judged)): (usize, (&Matched, &Judged))| {
-        let needed = || needed_for(benchmark, judged, threshold, options);
+        let needed = |outlook: Outlook| {
+            let error = benchmark.shift.standard_error()?;
+            outlook.sessions_needed(judged.corrected, error, threshold, options)
+        };
         let verdict = decide(benchmark, judged, (q[index], q_launches[index]), suite, needed);
-        let measured = Some(measured(benchmark, judged, q[index]));
+        let measured = Some(measured(benchmark, judged, q[index], suite));
         BenchmarkComparison {
             id: benchmark.id.clone(),
             verdict,
@@ -231,13 +235,7 @@ fn decide_all(
     matched.iter().zip(judged).enumerate().map(one).collect()
 }
 
-fn needed_for(matched: &Matched, judged: &Judged, threshold: f64, options: &Options) -> Option<usize> {
-    let spread = assumed(matched, options).unwrap_or_else(|| least_host_bound(matched.slope.is_some()));
-    let effect = judged.corrected.abs() - options.delta();
-    sessions_needed(effect, matched.shift.standard_error()?, spread, threshold)
-}
-
-fn measured(matched: &Matched, judged: &Judged, q_value: f64) -> Measured {
+fn measured(matched: &Matched, judged: &Judged, q_value: f64, suite: Suite) -> Measured {
     Measured {
         class: matched.class,
         launches: (matched.base.len(), matched.new.len()),
@@ -249,7 +247,7 @@ fn measured(matched: &Matched, judged: &Judged, q_value: f64) -> Measured {
         probe_slope: matched.slope,
         p_value: judged.p_value,
         q_value,
-        minimal_detectable_effect: judged.mde.map(f64::exp_m1),
+        minimal_detectable_effect: detectable(matched, judged, suite).map(f64::exp_m1),
     }
 }
 

@@ -5,9 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::common_shift::{
     CommonShift, Correction, GroupShift, Shared, describe, describe_group, eligible, moved_apart,
 };
-use super::matched::{Class, GroupKey, Matched};
+use super::matched::{Class, GroupKey, Matched, SessionLayout};
 use super::null_distribution::NullDistributions;
 use super::options::Options;
+use super::session_error::SessionError;
+use super::session_weights::NEARLY;
 use super::sessions::{About, SessionVariances};
 use super::verdict::{Between, Common, Judged, judge};
 use super::weather::{Peers, Weather};
@@ -49,14 +51,14 @@ pub(super) fn judge_all(
     options: &Options,
     nulls: &mut NullDistributions,
 ) -> Judgement {
-    let variances = SessionVariances::measure(matched, nulls);
+    let variances = SessionVariances::measure(matched);
     let judging = Judging {
         matched,
         lone_z: upper_quantile(lone_alpha / 2.0),
         options,
         suite: weather.and_then(|weather| {
             let all = matched.iter().filter(|benchmark| eligible(benchmark)).collect();
-            Shared::of(all, &weather.suite, &variances.suite_pairs, nulls)
+            Shared::of(all, &weather.suite, variances.suite, nulls)
         }),
         groups: weather.map_or_else(BTreeMap::new, |weather| groups(matched, weather, &variances, nulls)),
         variances,
@@ -114,8 +116,8 @@ fn groups<'a>(
             let key = (name.as_str(), is_adjusted);
             let of_group = |benchmark: &&Matched| eligible(benchmark) && benchmark.group() == Some(key);
             let members = matched.iter().filter(of_group).collect();
-            let pairs = variances.group_pairs.get(&(name.clone(), is_adjusted));
-            if let Some(shared) = Shared::of(members, levels, pairs.map_or(&[][..], Vec::as_slice), nulls) {
+            let movement = variances.groups.get(&(name.clone(), is_adjusted)).copied();
+            if let Some(shared) = Shared::of(members, levels, movement.unwrap_or_default(), nulls) {
                 groups.insert(key, shared);
             }
         }
@@ -182,11 +184,22 @@ impl Judging<'_> {
             certain: shared.is_some_and(|shared| shared.within(0.95).is_some_and(|interval| interval.excludes(0.0))),
         };
         let of = |about| self.variances.of(index, benchmark, self.options, about);
+        let own = of(about);
+        let open = benchmark.layout != SessionLayout::Shared && !Self::sessions_tell(benchmark, own);
         let between = Between {
-            own: of(about),
+            own,
             total: of(About::Everything),
+            is_unknown: !SessionVariances::tell(benchmark, self.options),
+            outlook: open.then(|| self.variances.outlook(index, benchmark, own, self.options)),
         };
         judge(benchmark, common, between, self.lone_z, self.options)
+    }
+
+    /// Returns whether the sessions leave nothing open: nearly two on each side, their error known.
+    fn sessions_tell(benchmark: &Matched, error: Option<SessionError>) -> bool {
+        let (base, new) = benchmark.session_weights();
+        let several = base.effective().min(new.effective()) >= 2.0 * NEARLY;
+        several && error.is_some_and(SessionError::is_known)
     }
 
     /// Returns whether those of the benchmarks for which `counts` holds moved apart.
@@ -205,7 +218,7 @@ impl Judging<'_> {
 
 /// Returns the standard normal quantile that this share lies above: asked for by its small side, since a share near
 /// one would round to one.
-pub(super) fn upper_quantile(share: f64) -> f64 {
+fn upper_quantile(share: f64) -> f64 {
     use statrs::distribution::{ContinuousCDF, Normal};
     -Normal::standard().inverse_cdf(share)
 }

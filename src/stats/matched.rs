@@ -1,5 +1,7 @@
 //! One benchmark that both sides measured: its estimate and intervals.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use super::adjustment::{ProbeSlope, SlopePool, adjust};
 use super::aligned::Aligned;
 use super::benchmark_id::BenchmarkId;
@@ -9,6 +11,7 @@ use super::launch_table::LaunchValue;
 use super::null_distribution::{NullDistributions, Scores};
 use super::order::{lower_half_mean, mean};
 use super::rank_test::{Bounds, INTERVAL_LAUNCHES, Inversion, RankTest};
+use super::session_weights::SessionWeights;
 use super::weather::{Peers, Weather};
 
 /// The normal quantile that turns a 95 % interval's half-width into a standard error.
@@ -44,6 +47,13 @@ pub enum Class {
     HostBound,
     /// Nobody measured it.
     Unknown,
+}
+
+impl Class {
+    /// Returns whether slow launches of the host are its slow launches, too.
+    pub(super) fn is_touched_by_host(self) -> bool {
+        matches!(self, Self::HostBound | Self::Mixed)
+    }
 }
 
 /// How the sessions of the two sides relate.
@@ -112,20 +122,52 @@ pub(super) struct Matched {
     pub median_ratio: Option<f64>,
 }
 
-/// Values of one side for the rank test.
-pub(super) fn plain(values: &[LaunchValue]) -> Vec<f64> {
-    values.iter().map(|launch| launch.value).collect()
+/// Returns the test of two sides: inside their sessions where they share them.
+fn rank_test(
+    layout: SessionLayout,
+    (base, new): Sides<'_>,
+    scores: Scores,
+    nulls: &mut NullDistributions,
+) -> Option<RankTest> {
+    let levels = |side: &[LaunchValue]| {
+        side.iter()
+            .map(|launch| (launch.session, launch.value))
+            .collect::<Vec<_>>()
+    };
+    session_test(
+        layout == SessionLayout::Shared,
+        (&levels(base), &levels(new)),
+        scores,
+        nulls,
+    )
+}
+
+/// A session, and a value of one of its launches.
+pub(super) type SessionValue = (u32, f64);
+
+/// Returns the test of values with their sessions, inside the sessions where both sides share them.
+pub(super) fn session_test(
+    is_shared: bool,
+    (base, new): (&[SessionValue], &[SessionValue]),
+    scores: Scores,
+    nulls: &mut NullDistributions,
+) -> Option<RankTest> {
+    let mut strata: BTreeMap<u32, (Vec<f64>, Vec<f64>)> = BTreeMap::new();
+    let stratum = |session: u32| if is_shared { session } else { 0 };
+    for &(session, value) in base {
+        strata.entry(stratum(session)).or_default().0.push(value);
+    }
+    for &(session, value) in new {
+        strata.entry(stratum(session)).or_default().1.push(value);
+    }
+    RankTest::stratified(strata.into_values(), scores, nulls)
 }
 
 /// Returns the distinct sessions, in order of first appearance.
 pub(super) fn sessions(values: &[LaunchValue]) -> Vec<u32> {
-    let mut sessions = Vec::new();
-    for launch in values {
-        if !sessions.contains(&launch.session) {
-            sessions.push(launch.session);
-        }
-    }
-    sessions
+    let mut known = BTreeSet::new();
+    let sessions = values.iter().map(|launch| launch.session);
+    sessions.filter(|&session| known.insert(session)).collect()
 }
 
 /// A benchmark with valid numbers on both sides, the host's speed taken out.
@@ -200,7 +242,7 @@ impl Matched {
         let launches = || aligned.base.iter().chain(&aligned.new);
         let probes = launches().filter(|launch| launch.probe.is_some()).count();
         let probes_incomplete = probes > 0 && probes < launches().count();
-        let raw_test = RankTest::new(plain(&aligned.base), plain(&aligned.new), Scores::LowerHalf, nulls)?;
+        let raw_test = rank_test(aligned.layout, (&aligned.base, &aligned.new), Scores::LowerHalf, nulls)?;
         let mut inversion = raw_test.invert();
         let raw = LaunchShift::of(&inversion);
         let (mut shift, mut test) = (raw, raw_test);
@@ -213,7 +255,7 @@ impl Matched {
             } else {
                 Scores::LowerHalf
             };
-            test = RankTest::new(plain(&base), plain(&new), scores, nulls)?;
+            test = rank_test(aligned.layout, (&base, &new), scores, nulls)?;
             inversion = test.invert();
             shift = LaunchShift::of(&inversion);
         }
@@ -249,9 +291,9 @@ impl Matched {
         launch_deviation(&self.base, &self.new)
     }
 
-    /// Returns the sessions of both sides.
-    pub fn session_counts(&self) -> (usize, usize) {
-        (sessions(&self.base).len(), sessions(&self.new).len())
+    /// Returns what the sessions of the base and of the new side are worth.
+    pub fn session_weights(&self) -> (SessionWeights, SessionWeights) {
+        (SessionWeights::of(&self.base), SessionWeights::of(&self.new))
     }
 }
 

@@ -31,6 +31,7 @@ mod order;
 mod rank_test;
 mod sample;
 mod session_error;
+mod session_weights;
 mod sessions;
 mod side;
 mod verdict;

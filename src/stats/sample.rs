@@ -144,16 +144,20 @@ fn fast_log_mean_of_sorted(sorted: &[f64]) -> f64 {
     fast.iter().map(|time| time.ln()).sum::<f64>() / fast.len() as f64
 }
 
-/// Samples that are reduced together: those of one launch where they are as few as usual. More are reduced
+/// Most samples that are reduced together: those of one launch where they are as few as usual. More are reduced
 /// in blocks: the fastest half of forty moments in a row would be a few moments'.
 const BLOCK: usize = 10;
 
-/// Returns the mean over blocks of consecutive times of each block's [`Sample::fast_log_mean`].
+/// Returns the mean over blocks of consecutive times of each block's [`Sample::fast_log_mean`]: as few blocks as may
+/// be, and nearly equal. An eleventh sample on its own would be half of the launch's value.
 /// *Shape* `[n]`, n ≥ 1, in recorded order, all above zero. *Unit* ln ns.
 pub(super) fn blockwise_fast_log_mean(times_ns: &[f64]) -> f64 {
-    let blocks = times_ns
-        .chunks(BLOCK)
-        .map(|block| fast_log_mean_of_sorted(&super::order::sorted(block.to_vec())));
+    let count = times_ns.len().div_ceil(BLOCK);
+    let start = |block: usize| block * times_ns.len() / count;
+    let blocks = (0..count).map(|block| {
+        let times = times_ns[start(block)..start(block + 1)].to_vec();
+        fast_log_mean_of_sorted(&super::order::sorted(times))
+    });
     super::order::mean(&blocks.collect::<Vec<_>>())
 }
 
@@ -186,6 +190,19 @@ mod tests {
         // 30/10 = 3, 8/4 = 2, 5/5 = 1.
         let sample = Sample::from_totals(&[10.0, 4.0, 5.0], &[30.0, 8.0, 5.0]).unwrap();
         assert_eq!(sample.times_ns(), [1.0, 2.0, 3.0]);
+    }
+
+    #[test]
+    fn a_sample_more_weighs_no_more_than_the_others() {
+        // Ten fast samples and a slow eleventh: blocks of five and of six, of whose fastest three it is none. Alone it
+        // would be half: 3.5 instead of 0.
+        let mut times = vec![1.0; 10];
+        times.push(7f64.exp());
+        assert_eq!(blockwise_fast_log_mean(&times), 0.0);
+        // Ten are one block: the mean of the logarithms 0 to 4. Twenty-one are three of seven: 1.5, 8.5 and 15.5.
+        let rising = |count: u32| (0..count).map(|i| f64::from(i).exp()).collect::<Vec<_>>();
+        approx::assert_relative_eq!(blockwise_fast_log_mean(&rising(10)), 2.0, epsilon = 1e-12);
+        approx::assert_relative_eq!(blockwise_fast_log_mean(&rising(21)), 8.5, epsilon = 1e-12);
     }
 
     #[test]

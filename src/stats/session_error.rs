@@ -32,6 +32,16 @@ impl SessionError {
         }
     }
 
+    /// Returns the standard error. *Unit* natural logarithms.
+    pub fn standard_error(self) -> f64 {
+        self.error
+    }
+
+    /// Returns whether the error is as good as known.
+    pub fn is_known(self) -> bool {
+        self.freedom.is_none()
+    }
+
     /// Returns the error times a normal quantile, or times the Student's of the same tail: what a half-width gets.
     pub fn times(self, z: f64) -> f64 {
         let Some(freedom) = self.freedom.filter(|_| self.error > 0.0) else {

@@ -4,48 +4,81 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::common_shift::BENCHMARKS_MIN;
 use super::launch_table::LaunchValue;
-use super::matched::{Class, GroupKey, Matched, SessionLayout, plain, sessions};
-use super::null_distribution::{NullDistributions, Scores};
+use super::matched::{Class, GroupKey, Matched, SessionLayout, Z95};
 use super::options::{Options, SessionSpread};
-use super::order::{mean, median};
-use super::rank_test::RankTest;
+use super::order::{mean, median, median_of_sorted};
 use super::session_error::SessionError;
+use super::session_weights::{NEARLY, freedom};
 
 /// Least spread between sessions of host-bound benchmarks, adjusted and raw: two H200 recordings shifted them by 0.4 to
 /// 1.9 % adjusted and 5 to 27 % raw, over √2. Two sessions that happen to agree do not show less.
 const HOST_BOUND_SPREAD: (f64, f64) = (0.01, 0.08);
 
-/// Weight of the class in a benchmark's own variance between sessions, in pairs of sessions.
-const CLASS_WEIGHT: f64 = 4.0;
+/// Weight of the class in a benchmark's own variance between sessions, in degrees of freedom.
+const CLASS_FREEDOM: f64 = 4.0;
 
-/// Differences between two sessions of one side, for every benchmark of a class.
-#[derive(Debug, Clone)]
-struct SessionPair {
-    /// Index of the benchmark, estimate, standard error.
-    differences: Vec<(usize, f64, f64)>,
+/// Effective sessions beyond one a side from which sessions tell of themselves: one more of nearly the size of the other.
+/// A session of three launches that an interrupted recording left behind makes one session not two.
+const FREEDOM_MIN: f64 = 2.0 * NEARLY - 1.0;
+
+/// How far sessions of a side lie from each other beyond what one shift of a benchmark would explain: one session's part.
+#[derive(Debug, Clone, Copy)]
+struct Deviation {
+    /// Index of the benchmark.
+    index: usize,
+    /// The session's level less the mean of the side's. *Unit* natural logarithms.
+    value: f64,
+    /// Variance of `value` that comes from the launches.
+    noise: f64,
+    /// Sessions of the benchmark on that side, s: `value` has (1 − 1/s) of the variance between sessions.
+    sessions: f64,
 }
 
-impl SessionPair {
-    /// Returns the class's variance between sessions, (median |g| / 0.6745)² less the launches'
-    /// share, halved since two sessions differ by two shifts.
-    fn variance(&self, centre: f64) -> Option<f64> {
-        let sizes = self.differences.iter().map(|d| (d.1 - centre).abs()).collect();
-        let errors = self.differences.iter().map(|d| d.2).collect();
-        let spread = median(sizes)? / 0.6745;
-        Some((spread.powi(2) - median(errors)?.powi(2)).max(0.0) / 2.0)
-    }
-
-    /// Returns whether the benchmarks are enough for a common movement.
-    fn has_common(&self) -> bool {
-        self.differences.len() >= BENCHMARKS_MIN
-    }
-
-    /// Returns what the benchmarks have in common; 0 where they are too few to tell.
-    fn common(&self) -> f64 {
-        let common = median(self.differences.iter().map(|d| d.1).collect());
-        common.filter(|_| self.has_common()).unwrap_or(0.0)
+impl Deviation {
+    /// Returns what makes a variance of deviations one between sessions.
+    fn scale(&self) -> f64 {
+        self.sessions / (self.sessions - 1.0)
     }
 }
+
+/// Deviations of a class, by session, of each side.
+type ClassDeviations = [BTreeMap<u32, Vec<Deviation>>; 2];
+
+/// A common movement of benchmarks between the sessions of each side. *Unit* squared natural logarithms.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct CommonMovement {
+    squares: f64,
+    /// Sessions of each side less one.
+    freedom: f64,
+}
+
+impl CommonMovement {
+    /// Returns the variance between sessions; `None` where no side has two.
+    pub fn variance(self) -> Option<f64> {
+        (self.freedom > 0.0).then(|| self.squares / self.freedom)
+    }
+
+    /// Adds what the sessions have in common, if in each of them enough benchmarks tell.
+    fn add(&mut self, deviations: &ClassDeviations) {
+        let enough = |members: &Vec<Deviation>| members.len() >= BENCHMARKS_MIN;
+        if !deviations.iter().flat_map(BTreeMap::values).all(enough) {
+            return;
+        }
+        for side in deviations.iter().filter(|side| !side.is_empty()) {
+            self.squares += side.values().map(|members| common(members).powi(2)).sum::<f64>();
+            self.freedom += side.len() as f64 - 1.0;
+        }
+    }
+}
+
+/// Returns what the benchmarks of a session have in common; 0 where they are too few to tell.
+fn common(members: &[Deviation]) -> f64 {
+    let common = median(members.iter().map(|member| member.value).collect());
+    common.filter(|_| members.len() >= BENCHMARKS_MIN).unwrap_or(0.0)
+}
+
+/// Most sessions a side that are proposed.
+const SESSIONS_MAX: usize = 20;
 
 /// What a variance is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,16 +102,16 @@ pub(super) struct SessionVariances {
     /// the benchmarks are too few to tell.
     dispersion: Vec<Option<f64>>,
     dispersion_in_group: Vec<Option<f64>>,
-    /// Median difference of the host-bound benchmarks, by session pair.
-    pub suite_pairs: Vec<f64>,
-    /// The same of each group with weather of its own; none where a pair has too few of its benchmarks.
-    pub group_pairs: BTreeMap<(String, bool), Vec<f64>>,
+    /// What the host-bound benchmarks have in common.
+    pub suite: CommonMovement,
+    /// The same of each group with weather of its own.
+    pub groups: BTreeMap<(String, bool), CommonMovement>,
 }
 
 impl SessionVariances {
     /// Returns the variances of the benchmarks, each class on its own, and benchmarks whose host
     /// speed was taken out apart from the others.
-    pub fn measure(matched: &[Matched], nulls: &mut NullDistributions) -> Self {
+    pub fn measure(matched: &[Matched]) -> Self {
         let unknown = || vec![None; matched.len()];
         let mut measured = Self {
             everything: unknown(),
@@ -88,40 +121,35 @@ impl SessionVariances {
             dispersion_in_group: unknown(),
             ..Self::default()
         };
+        let sides: Vec<[Vec<(u32, Deviation)>; 2]> = matched.iter().enumerate().map(deviations).collect();
         for class in [Class::GpuBound, Class::Mixed, Class::HostBound, Class::Unknown] {
             for adjusted in [false, true] {
                 let of = |benchmark: &Matched| benchmark.class == class && benchmark.slope.is_some() == adjusted;
                 add_dispersion(&mut measured.dispersion, matched, of);
-                let pairs = session_pairs(matched, of, nulls);
-                let centres: Vec<f64> = pairs.iter().map(SessionPair::common).collect();
-                if class == Class::HostBound && pairs.iter().all(SessionPair::has_common) {
-                    measured.suite_pairs.extend(&centres);
+                let deviations = of_class(matched, &sides, of);
+                add_class(&mut measured.everything, &deviations, |_| 0.0);
+                if class == Class::HostBound {
+                    measured.suite.add(&deviations);
+                    add_class(&mut measured.beside_suite, &deviations, common);
+                } else {
+                    add_class(&mut measured.beside_suite, &deviations, |_| 0.0);
                 }
-                let zeros = vec![0.0; pairs.len()];
-                add_class(&mut measured.everything, &pairs, &zeros);
-                let centred = class == Class::HostBound;
-                add_class(
-                    &mut measured.beside_suite,
-                    &pairs,
-                    if centred { &centres } else { &zeros },
-                );
             }
         }
-        measured.measure_groups(matched, nulls);
+        measured.measure_groups(matched, &sides);
         measured
     }
 
-    fn measure_groups(&mut self, matched: &[Matched], nulls: &mut NullDistributions) {
+    fn measure_groups(&mut self, matched: &[Matched], sides: &[[Vec<(u32, Deviation)>; 2]]) {
         let groups: BTreeSet<GroupKey<'_>> = matched.iter().filter_map(Matched::group).collect();
         for group in groups {
             let of = |benchmark: &Matched| benchmark.class == Class::HostBound && benchmark.group() == Some(group);
             add_dispersion(&mut self.dispersion_in_group, matched, of);
-            let pairs = session_pairs(matched, of, nulls);
-            let centres: Vec<f64> = pairs.iter().map(SessionPair::common).collect();
-            add_class(&mut self.beside_group, &pairs, &centres);
-            if pairs.iter().all(SessionPair::has_common) {
-                self.group_pairs.insert((group.0.to_owned(), group.1), centres);
-            }
+            let deviations = of_class(matched, sides, of);
+            add_class(&mut self.beside_group, &deviations, common);
+            let mut movement = CommonMovement::default();
+            movement.add(&deviations);
+            self.groups.insert((group.0.to_owned(), group.1), movement);
         }
     }
 
@@ -130,33 +158,67 @@ impl SessionVariances {
     /// Where the benchmarks of its class are ten or more, their scatter between the sides vouches for the measured
     /// variance. Where they are fewer, two sessions that agree by luck would hide the spread from all of them (61 of 500
     /// unchanged suites of 16 benchmarks alarmed at two sessions against one): the variance is no less than what
-    /// is assumed, and where nothing is, Student's quantile pays for how few sessions measured it.
+    /// is assumed, and Student's quantile pays for how few sessions measured it: the sessions' own degrees of freedom
+    /// where nothing is assumed, and beside them those of the class where it takes its part (moderated t, Smyth, as
+    /// below).
     pub fn of(&self, index: usize, matched: &Matched, options: &Options, about: About) -> Option<SessionError> {
-        let (base, new) = matched.session_counts();
-        let shares = (1.0 / base as f64 + 1.0 / new as f64).sqrt();
+        let (base, new) = matched.session_weights();
+        let shares = (base.added() + new.added()).sqrt();
         let (measured, dispersion) = match about {
             About::Everything => (&self.everything, &self.dispersion),
             About::BesideSuite => (&self.beside_suite, &self.dispersion),
             About::BesideGroup => (&self.beside_group, &self.dispersion_in_group),
         };
-        let assumed = || assumed(matched, options);
+        let freedom = freedom(base, new);
+        let assumed = assumed(matched, options);
         let measured = match matched.layout {
             SessionLayout::Shared => return Some(SessionError::NOTHING),
             SessionLayout::One => None,
+            // Launches that are sessions of their own know how sessions differ.
+            SessionLayout::Several { .. } if shares == 0.0 => return Some(SessionError::NOTHING),
             SessionLayout::Several { .. } => measured[index].map(f64::sqrt),
         };
-        let error = match (measured, dispersion[index]) {
-            (Some(measured), Some(dispersion)) => (measured * shares).max(dispersion.sqrt()),
-            (Some(measured), None) => match assumed() {
-                Some(assumed) => measured.max(assumed) * shares,
-                None => {
-                    let least = measured.max(least_host_bound(matched.slope.is_some()));
-                    return Some(SessionError::measured(least * shares, (base + new - 2) as f64));
-                }
-            },
-            (None, dispersion) => (assumed()? * shares).max(dispersion.unwrap_or(0.0).sqrt()),
+        let known = |sd: f64| SessionError::known((sd * shares).max(dispersion[index].unwrap_or(0.0).sqrt()));
+        Some(match (measured, assumed) {
+            (None, assumed) => known(assumed?),
+            (Some(measured), _) if dispersion[index].is_some() && freedom >= FREEDOM_MIN => known(measured),
+            (Some(measured), Some(assumed)) if measured <= assumed => known(assumed),
+            (Some(measured), Some(_)) if dispersion[index].is_none() => {
+                SessionError::measured(measured * shares, CLASS_FREEDOM + freedom)
+            }
+            (Some(measured), None) if dispersion[index].is_none() => {
+                let least = measured.max(least_host_bound(matched.slope.is_some()));
+                SessionError::measured(least * shares, freedom.max(1.0))
+            }
+            (Some(measured), _) => known(measured),
+        })
+    }
+
+    /// Returns whether anything can stand on what is known of a benchmark's sessions. Those that are all but one a side
+    /// widen its interval, but prove nothing where nothing is assumed: as with one a side a change is suspected.
+    pub fn tell(matched: &Matched, options: &Options) -> bool {
+        let (base, new) = matched.session_weights();
+        let untold = match matched.layout {
+            SessionLayout::Shared => false,
+            SessionLayout::One => true,
+            SessionLayout::Several { .. } => base.added() + new.added() > 0.0 && freedom(base, new) < FREEDOM_MIN,
         };
-        Some(SessionError::known(error))
+        !untold || assumed(matched, options).is_some()
+    }
+
+    /// Returns what more sessions would bring, where they add `now`.
+    pub fn outlook(&self, index: usize, matched: &Matched, now: Option<SessionError>, options: &Options) -> Outlook {
+        let (base, new) = matched.session_weights();
+        let added = (base.added() + new.added()).sqrt();
+        let assumed = assumed(matched, options);
+        let known = now.filter(|_| added > 0.0).map(|error| error.standard_error() / added);
+        let least = || least_host_bound(matched.slope.is_some());
+        Outlook {
+            sd: known.unwrap_or_else(|| assumed.unwrap_or_else(least)),
+            sessions: 2.0 / (base.effective().recip() + new.effective().recip()),
+            fewest: base.effective().min(new.effective()).round() as usize,
+            is_measured_by_few: assumed.is_none() && self.dispersion[index].is_none(),
+        }
     }
 }
 
@@ -200,34 +262,56 @@ fn scatter(estimates: Vec<f64>) -> Option<f64> {
     Some(median(near)? / 0.6745)
 }
 
-/// τ² of a class is the mean over its session pairs. A benchmark whose own sessions differ by
-/// more gets the larger, moderated variance (the class counted as four pairs): shifts between
-/// sessions are far from normal, and a class's median says little of its worst member. Without it
-/// twice as many suites raised an alarm (9 against 5 of 80 at two sessions of twelve a side).
+/// τ² of a class, by the method of moments: for each session the spread of its benchmarks' deviations, (median
+/// |deviation| / 0.6745)², less the launches' share, their mean over the sessions of a side, and of the sides by s − 1.
+/// Where a side has two sessions that is the procedure's mean over pairs; of more it needs no interval between any two,
+/// so that sessions of a launch each tell of themselves too, and no more than one step for each of them.
 ///
-/// *Source*: the moderation is Smyth's, Statistical Applications in Genetics 3 (2004), eq. 5.
-fn add_class(by_benchmark: &mut [Option<f64>], pairs: &[SessionPair], centres: &[f64]) {
-    let variances: Vec<f64> = pairs
-        .iter()
-        .zip(centres)
-        .filter_map(|(pair, &c)| pair.variance(c))
-        .collect();
-    if variances.is_empty() {
-        return;
-    }
-    let class = mean(&variances);
-    let mut own: BTreeMap<usize, Vec<f64>> = BTreeMap::new();
-    for (pair, centre) in pairs.iter().zip(centres) {
-        for &(index, difference, error) in &pair.differences {
-            let excess = ((difference - centre).powi(2) - error.powi(2)).max(0.0) / 2.0;
-            own.entry(index).or_default().push(excess);
+/// A benchmark whose own sessions differ by more gets the larger, moderated variance (the class counted as four degrees
+/// of freedom): shifts between sessions are far from normal, and a class's median says little of its worst member.
+/// Without it twice as many suites raised an alarm (9 against 5 of 80 at two sessions of twelve a side).
+///
+/// *Source*: the moments are those of Searle, Casella and McCulloch, Variance Components (1992), section 3.6; the
+/// moderation is Smyth's, Statistical Applications in Genetics 3 (2004), eq. 5.
+fn add_class(by_benchmark: &mut [Option<f64>], sides: &ClassDeviations, centre: impl Fn(&[Deviation]) -> f64) {
+    let (mut class, mut freedom) = (0.0, 0.0);
+    let mut own: BTreeMap<usize, (f64, f64)> = BTreeMap::new();
+    for side in sides.iter().filter(|side| side.len() > 1) {
+        let mut variances = Vec::with_capacity(side.len());
+        let mut excesses: BTreeMap<usize, (f64, f64)> = BTreeMap::new();
+        for members in side.values() {
+            let centre = centre(members);
+            variances.extend(variance(members, centre));
+            for member in members {
+                let excess = excesses.entry(member.index).or_insert((0.0, member.sessions - 1.0));
+                excess.0 += (member.value - centre).powi(2) - member.noise;
+            }
+        }
+        let weight = side.len() as f64 - 1.0;
+        class += weight * mean(&variances).max(0.0);
+        freedom += weight;
+        for (index, (excess, freedom)) in excesses {
+            let own = own.entry(index).or_default();
+            own.0 += excess.max(0.0);
+            own.1 += freedom;
         }
     }
-    for (index, own) in own {
-        let total = CLASS_WEIGHT * class + own.iter().sum::<f64>();
-        let moderated = total / (CLASS_WEIGHT + own.len() as f64);
+    if freedom == 0.0 {
+        return;
+    }
+    class /= freedom;
+    for (index, (excess, freedom)) in own {
+        let moderated = (CLASS_FREEDOM * class + excess) / (CLASS_FREEDOM + freedom);
         by_benchmark[index] = Some(moderated.max(class));
     }
+}
+
+/// Returns the variance between sessions that the deviations of one show; below zero where launches explain more.
+fn variance(members: &[Deviation], centre: f64) -> Option<f64> {
+    let size = |member: &Deviation| (member.value - centre).abs() * member.scale().sqrt();
+    let spread = median(members.iter().map(size).collect())? / 0.6745;
+    let noise = median(members.iter().map(|member| member.noise * member.scale()).collect())?;
+    Some(spread.powi(2) - noise)
 }
 
 /// Returns the least spread between sessions of a host-bound benchmark.
@@ -248,50 +332,96 @@ pub(super) fn assumed(matched: &Matched, options: &Options) -> Option<f64> {
     }
 }
 
-fn session_pairs(
+/// Returns the deviations of those benchmarks for which `of` holds.
+fn of_class(
     matched: &[Matched],
+    sides: &[[Vec<(u32, Deviation)>; 2]],
     of: impl Fn(&Matched) -> bool,
-    nulls: &mut NullDistributions,
-) -> Vec<SessionPair> {
-    let mut pairs = BTreeMap::new();
-    for (index, benchmark) in matched.iter().enumerate() {
-        let several = matches!(benchmark.layout, SessionLayout::Several { .. });
-        if !several || !of(benchmark) {
-            continue;
-        }
-        for (side, values) in [&benchmark.base, &benchmark.new].into_iter().enumerate() {
-            let mut ids = sessions(values);
-            ids.sort_unstable();
-            for (position, &earlier) in ids.iter().enumerate() {
-                for &later in &ids[position + 1..] {
-                    if let Some((estimate, error)) = difference(values, earlier, later, nulls) {
-                        pairs
-                            .entry((side, earlier, later))
-                            .or_insert_with(|| SessionPair {
-                                differences: Vec::new(),
-                            })
-                            .differences
-                            .push((index, estimate, error));
-                    }
-                }
+) -> ClassDeviations {
+    let mut deviations = ClassDeviations::default();
+    for (_, sides) in matched.iter().zip(sides).filter(|(benchmark, _)| of(benchmark)) {
+        for (into, side) in deviations.iter_mut().zip(sides) {
+            for &(session, deviation) in side {
+                into.entry(session).or_default().push(deviation);
             }
         }
     }
-    pairs.into_values().collect()
+    deviations
 }
 
-fn difference(values: &[LaunchValue], earlier: u32, later: u32, nulls: &mut NullDistributions) -> Option<(f64, f64)> {
-    let of = |session: u32| {
-        let part: Vec<LaunchValue> = values
-            .iter()
-            .filter(|launch| launch.session == session)
-            .copied()
-            .collect();
-        plain(&part)
+/// Returns the deviations of each side's sessions from their mean, by session: none where it has one, or where launches
+/// are sessions of their own, so that nothing tells the two apart (nor need it, see [`SessionWeights::added`]).
+///
+/// A session's level is the mean of its fast half, as it is in what is tested. The noise of that is the spread below
+/// the session's median, doubled: slow launches say nothing of it. A lone launch has no fast half: it stands for the
+/// mean, and is lowered by what the fast half of the others lies below theirs.
+///
+/// *Source*: the influence function of a mean of a half, Huber, Robust Statistics (1981), section 3.3.
+fn deviations((index, matched): (usize, &Matched)) -> [Vec<(u32, Deviation)>; 2] {
+    if !matches!(matched.layout, SessionLayout::Several { .. }) {
+        return [Vec::new(), Vec::new()];
+    }
+    let sides = [&matched.base, &matched.new].map(|side| by_session(side));
+    let (mut plain, mut fast, mut below, mut launches, mut freedom) = (0.0, 0.0, 0.0, 0usize, 0usize);
+    for values in sides
+        .iter()
+        .flat_map(BTreeMap::values)
+        .filter(|values| values.len() > 1)
+    {
+        let (centre, middle) = (mean(values), median_of_sorted(values));
+        let low: Vec<f64> = values.iter().map(|value| 2.0 * (value - middle).min(0.0)).collect();
+        let low_centre = mean(&low);
+        plain += values.iter().map(|value| (value - centre).powi(2)).sum::<f64>();
+        fast += low.iter().map(|value| (value - low_centre).powi(2)).sum::<f64>();
+        below += values.len() as f64 * (centre - half_mean(values));
+        launches += values.len();
+        freedom += values.len() - 1;
+    }
+    if freedom == 0 {
+        return [Vec::new(), Vec::new()];
+    }
+    let level = |values: &Vec<f64>| match values.as_slice() {
+        [lone] => (lone - below / launches as f64, plain / freedom as f64),
+        values => (half_mean(values), fast / freedom as f64 / values.len() as f64),
     };
-    let inversion = RankTest::new(of(earlier), of(later), Scores::LowerHalf, nulls)?.invert();
-    let error = inversion.interval(0.05)?.half_width() / super::matched::Z95;
-    Some((inversion.estimate(), error))
+    sides.map(|side| {
+        if side.len() < 2 {
+            return Vec::new();
+        }
+        let sessions = side.len() as f64;
+        let levels: Vec<(f64, f64)> = side.values().map(level).collect();
+        let (centre, noises) = levels.iter().fold((0.0, 0.0), |sum, l| (sum.0 + l.0, sum.1 + l.1));
+        let deviation = |(&session, &(level, noise)): (&u32, &(f64, f64))| {
+            let deviation = Deviation {
+                index,
+                value: level - centre / sessions,
+                noise: noise * (1.0 - 2.0 / sessions) + noises / sessions.powi(2),
+                sessions,
+            };
+            (session, deviation)
+        };
+        side.keys().zip(&levels).map(deviation).collect()
+    })
+}
+
+/// Returns the values of each session, ascending.
+fn by_session(side: &[LaunchValue]) -> BTreeMap<u32, Vec<f64>> {
+    let mut sessions: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
+    for launch in side {
+        sessions.entry(launch.session).or_default().push(launch.value);
+    }
+    for values in sessions.values_mut() {
+        values.sort_unstable_by(f64::total_cmp);
+    }
+    sessions
+}
+
+/// Returns the mean of the lower half of ascending numbers, the middle one of an odd number counted half, so that it
+/// lies as low for three as for two. *Shape* `[n]`, n ≥ 1.
+fn half_mean(sorted: &[f64]) -> f64 {
+    let half = sorted.len() / 2;
+    let middle = if sorted.len() % 2 == 1 { sorted[half] / 2.0 } else { 0.0 };
+    (sorted[..half].iter().sum::<f64>() + middle) / (sorted.len() as f64 / 2.0)
 }
 
 /// Returns the spread between sessions that two unchanged recordings of one machine show, for
@@ -322,11 +452,35 @@ pub(super) fn spread_between(matched: &[Matched]) -> SessionSpread {
     }
 }
 
-/// Returns the sessions a side that would settle a suspicion: the fewest, up to twenty, at which an
-/// effect of this size would pass at `threshold` (a normal quantile). *Unit* natural logarithms.
-pub(super) fn sessions_needed(effect: f64, launch_error: f64, sd: f64, threshold: f64) -> Option<usize> {
-    (2..=20).find(|&sessions| {
-        let variance = (launch_error.powi(2) + 2.0 * sd * sd) / sessions as f64;
-        effect > threshold * variance.sqrt()
-    })
+/// What more sessions would make of a benchmark's error.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Outlook {
+    /// Standard deviation between sessions that is to be expected. *Unit* natural logarithms.
+    sd: f64,
+    /// Effective sessions of a side now, both sides taken together.
+    sessions: f64,
+    /// Sessions of the side that has fewer.
+    fewest: usize,
+    /// Nothing but the sessions themselves tells how they differ.
+    is_measured_by_few: bool,
+}
+
+impl Outlook {
+    /// Returns the sessions a side that would settle a suspicion: the fewest, up to twenty, with launches as many in
+    /// each as now, at which a change of this size passes the test that it will then be put to.
+    pub fn sessions_needed(self, shift: f64, launch_error: f64, p_value: f64, options: &Options) -> Option<usize> {
+        let settles = |&sessions: &usize| {
+            let count = sessions as f64;
+            let error = self.sd * (2.0 / count).sqrt();
+            let between = if self.is_measured_by_few {
+                SessionError::measured(error, 2.0 * count - 2.0)
+            } else {
+                SessionError::known(error)
+            };
+            let launches = launch_error * (self.sessions / count).sqrt();
+            let arm = (Z95 * launches).hypot(between.times(Z95));
+            shift.abs() > arm && between.p_value(shift.abs() - options.delta(), launches) < p_value
+        };
+        (self.fewest + 1..=SESSIONS_MAX).find(settles)
+    }
 }

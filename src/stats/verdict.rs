@@ -1,15 +1,19 @@
 //! Verdicts and the rules that lead to them.
 
-use super::matched::{Class, Matched, SessionLayout, Z90, Z95};
+use super::matched::{Matched, Z90, Z95};
 use super::options::Options;
 use super::rank_test::Bounds;
 use super::session_error::SessionError;
+use super::sessions::Outlook;
 use super::side::SkipReason;
 
 /// Half-width of the equivalence region: two per cent.
 const EQUIVALENCE: f64 = 0.02;
 /// On a noisy host only effects beyond this ratio are believed.
-const NOISY_RATIO: f64 = 1.5;
+pub(super) const NOISY_RATIO: f64 = 1.5;
+/// Largest detectable effect that is worth a number, as a ratio. Student's quantile for one degree of freedom is in the
+/// thousands where one of hundreds is to pass, and its exponential has hundreds of digits.
+const DETECTABLE_MAX: f64 = 10.0;
 /// Other variance than the launches' enters the p-value when its standard error is above this share
 /// of the launches' (below it widens the standard error by less than 0.5 %, and the rank test's
 /// exact p-value is the better number).
@@ -26,7 +30,7 @@ pub enum Verdict {
     Improved,
     /// Different between launches, yet the difference could be one between sessions.
     Suspected {
-        /// Sessions a side that would settle it; `None` above twenty.
+        /// Sessions a side that would settle it, if the change is as large as it looks; `None` above twenty.
         sessions_needed: Option<usize>,
     },
     /// The same to within two per cent.
@@ -54,8 +58,8 @@ pub enum Inconclusive {
     FewLaunches,
     /// More than half of the host-bound launches were slow.
     NoisyHost,
-    /// One session a side, and nothing known about how sessions differ.
-    OneSession,
+    /// Nothing is known about how sessions differ: a side has one, or next to nothing beside one.
+    SessionsUnknown,
     /// The interval is too wide, or sits on the edge of what matters.
     Resolution,
 }
@@ -82,12 +86,18 @@ pub(super) struct Judged {
     pub guard: Option<Bounds>,
     /// The same as if sessions did not differ.
     pub guard_launches: Option<Bounds>,
-    /// Minimal detectable effect.
+    /// Minimal detectable effect, whatever the host's noise.
     pub mde: Option<f64>,
     /// Estimate less the common shift.
     pub corrected: f64,
     /// Nothing is known about the sessions' spread, so no difference proves a change.
     pub sessions_unknown: bool,
+    /// What more sessions would bring, where those there are leave open whether a difference is theirs; `None` where
+    /// they tell: nearly two a side or more, of benchmarks enough, or the same on both sides.
+    ///
+    /// There a difference that launches prove and sessions do not is what sessions are known to do, and no suspicion.
+    /// Where they are few it is one: an unchanged benchmark and a changed one look alike.
+    pub outlook: Option<Outlook>,
 }
 
 impl Judged {
@@ -108,6 +118,10 @@ pub(super) struct Between {
     pub own: Option<SessionError>,
     /// All of it.
     pub total: Option<SessionError>,
+    /// Nothing can stand on the two.
+    pub is_unknown: bool,
+    /// What more sessions would bring; `None` where those there are tell.
+    pub outlook: Option<Outlook>,
 }
 
 /// What widens a benchmark's interval beside the launches.
@@ -178,7 +192,7 @@ pub(super) fn judge(matched: &Matched, common: Common, between: Between, lone_z:
         }
     };
     // Where any difference could be the sessions', no size is certain to be found.
-    let detectable = lone.zip(interval95).filter(|_| between.own.is_some());
+    let detectable = lone.zip(interval95).filter(|_| !between.is_unknown);
     let mde = detectable.map(|(lone, interval95)| delta + lone.half_width() + Z_POWER * interval95.half_width() / Z95);
     Judged {
         p_value: p_value(own),
@@ -190,7 +204,8 @@ pub(super) fn judge(matched: &Matched, common: Common, between: Between, lone_z:
         guard_launches: guard(extra(common.weather, at_launches)),
         mde,
         corrected,
-        sessions_unknown: between.own.is_none(),
+        sessions_unknown: between.is_unknown,
+        outlook: between.outlook,
     }
 }
 
@@ -209,19 +224,36 @@ pub(super) struct Suite {
     pub false_discovery_rate: f64,
 }
 
+impl Suite {
+    /// Returns whether only large effects of this benchmark are believed.
+    fn doubts(self, matched: &Matched) -> bool {
+        self.noisy && matched.class.is_touched_by_host()
+    }
+}
+
+/// Returns the effect that nine of ten comparisons would find; `None` where it is none worth a number. On a noisy host
+/// the whole 95 % interval must lie beyond the effect from which one is believed.
+pub(super) fn detectable(matched: &Matched, judged: &Judged, suite: Suite) -> Option<f64> {
+    let mut effect = judged.mde?;
+    if suite.doubts(matched) {
+        let arm = judged.interval95?.half_width();
+        effect = effect.max(NOISY_RATIO.ln() + arm + Z_POWER * arm / Z95);
+    }
+    (effect <= DETECTABLE_MAX.ln()).then_some(effect)
+}
+
 /// Returns the verdict. `sessions_needed` is asked only for a suspected benchmark.
 pub(super) fn decide(
     matched: &Matched,
     judged: &Judged,
     (q_value, q_value_launches): (f64, f64),
     suite: Suite,
-    sessions_needed: impl FnOnce() -> Option<usize>,
+    sessions_needed: impl FnOnce(Outlook) -> Option<usize>,
 ) -> Verdict {
     let Some(interval95) = judged.interval95 else {
         return Verdict::Inconclusive(Inconclusive::FewLaunches);
     };
-    let touched = matches!(matched.class, Class::HostBound | Class::Mixed);
-    if suite.noisy && touched && !interval95.beyond(NOISY_RATIO.ln()) {
+    if suite.doubts(matched) && !interval95.beyond(NOISY_RATIO.ln()) {
         return Verdict::Inconclusive(Inconclusive::NoisyHost);
     }
     let changed = |q_value: f64, interval: Bounds| {
@@ -240,9 +272,12 @@ pub(super) fn decide(
         };
     }
     let at_launches = judged.guard_launches;
-    if matched.layout == SessionLayout::One && at_launches.is_some_and(|guard| changed(q_value_launches, guard)) {
+    let open = judged
+        .outlook
+        .filter(|_| at_launches.is_some_and(|guard| changed(q_value_launches, guard)));
+    if let Some(outlook) = open {
         return Verdict::Suspected {
-            sessions_needed: sessions_needed(),
+            sessions_needed: sessions_needed(outlook),
         };
     }
     if judged
@@ -250,7 +285,7 @@ pub(super) fn decide(
         .is_some_and(|interval| interval.inside(EQUIVALENCE.ln_1p()))
     {
         return if judged.sessions_unknown {
-            Verdict::Inconclusive(Inconclusive::OneSession)
+            Verdict::Inconclusive(Inconclusive::SessionsUnknown)
         } else {
             Verdict::Equivalent
         };

@@ -37,7 +37,7 @@ pub fn verdict_reason(verdict: &Verdict) -> Option<String> {
         Verdict::Inconclusive(reason) => Some(String::from(match reason {
             Inconclusive::FewLaunches => "too few launches",
             Inconclusive::NoisyHost => "the host was too noisy",
-            Inconclusive::OneSession => "one session a side",
+            Inconclusive::SessionsUnknown => "sessions unknown",
             Inconclusive::Resolution => "not resolved",
         })),
         Verdict::New { skipped_before } => {

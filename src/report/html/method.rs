@@ -44,7 +44,10 @@ fn sessions(compared: &Compared) -> String {
 fn about_sessions(layout: SessionLayout) -> &'static str {
     match layout {
         SessionLayout::Shared => "Both sides were recorded in the same sessions, so that the launches decide.",
-        SessionLayout::Several { .. } => "What the sessions of a side differ by widens every interval.",
+        SessionLayout::Several { .. } => {
+            "What the sessions of a side differ by widens every interval; where they are too few to tell, as one of a few \
+             launches beside another, a change is only suspected."
+        }
         SessionLayout::One => {
             "With one session a side, what sessions are known or assumed to differ by widens every interval; where \
              neither is possible, as for host-bound benchmarks on a machine of which no other session is there, a change \

@@ -181,9 +181,9 @@ fn effect_cells(view: &View, benchmark: &BenchmarkComparison, class: &str) -> Ma
         |q_value| html! { (probability(q_value)) },
     );
     let detectable = measured.minimal_detectable_effect;
-    let is_unknown = measured.sessions == SessionLayout::One && measured.p_value.is_some();
+    let is_unknown = measured.sessions != SessionLayout::Shared && measured.p_value.is_some();
     let none = if is_unknown && matches!(measured.class, Class::HostBound | Class::Unknown) {
-        "one session a side: any difference could be one between sessions"
+        "sessions too few to tell how they differ: any difference could be one between sessions"
     } else {
         "launches like these are too few to show any change"
     };
