@@ -3,11 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::common_shift::BENCHMARKS_MIN;
-use super::launch_table::LaunchValue;
-use super::matched::{Class, GroupKey, Matched, SessionLayout, Z95};
+use super::matched::{Class, GroupKey, Matched, SessionLayout};
 use super::options::{Options, SessionSpread};
-use super::order::{mean, median, median_of_sorted};
+use super::order::{mean, median};
+use super::session_deviations::{ClassDeviations, Deviation, deviations, of_class};
 use super::session_error::SessionError;
+use super::session_outlook::Outlook;
 use super::session_weights::{NEARLY, freedom};
 
 /// Least spread between sessions of host-bound benchmarks, adjusted and raw: two H200 recordings shifted them by 0.4 to
@@ -20,29 +21,6 @@ const CLASS_FREEDOM: f64 = 4.0;
 /// Effective sessions beyond one a side from which sessions tell of themselves: one more of nearly the size of the other.
 /// A session of three launches that an interrupted recording left behind makes one session not two.
 const FREEDOM_MIN: f64 = 2.0 * NEARLY - 1.0;
-
-/// How far sessions of a side lie from each other beyond what one shift of a benchmark would explain: one session's part.
-#[derive(Debug, Clone, Copy)]
-struct Deviation {
-    /// Index of the benchmark.
-    index: usize,
-    /// The session's level less the mean of the side's. *Unit* natural logarithms.
-    value: f64,
-    /// Variance of `value` that comes from the launches.
-    noise: f64,
-    /// Sessions of the benchmark on that side, s: `value` has (1 − 1/s) of the variance between sessions.
-    sessions: f64,
-}
-
-impl Deviation {
-    /// Returns what makes a variance of deviations one between sessions.
-    fn scale(&self) -> f64 {
-        self.sessions / (self.sessions - 1.0)
-    }
-}
-
-/// Deviations of a class, by session, of each side.
-type ClassDeviations = [BTreeMap<u32, Vec<Deviation>>; 2];
 
 /// A common movement of benchmarks between the sessions of each side. *Unit* squared natural logarithms.
 #[derive(Debug, Clone, Copy, Default)]
@@ -76,9 +54,6 @@ fn common(members: &[Deviation]) -> f64 {
     let common = median(members.iter().map(|member| member.value).collect());
     common.filter(|_| members.len() >= BENCHMARKS_MIN).unwrap_or(0.0)
 }
-
-/// Most sessions a side that are proposed.
-const SESSIONS_MAX: usize = 20;
 
 /// What a variance is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -332,98 +307,6 @@ pub(super) fn assumed(matched: &Matched, options: &Options) -> Option<f64> {
     }
 }
 
-/// Returns the deviations of those benchmarks for which `of` holds.
-fn of_class(
-    matched: &[Matched],
-    sides: &[[Vec<(u32, Deviation)>; 2]],
-    of: impl Fn(&Matched) -> bool,
-) -> ClassDeviations {
-    let mut deviations = ClassDeviations::default();
-    for (_, sides) in matched.iter().zip(sides).filter(|(benchmark, _)| of(benchmark)) {
-        for (into, side) in deviations.iter_mut().zip(sides) {
-            for &(session, deviation) in side {
-                into.entry(session).or_default().push(deviation);
-            }
-        }
-    }
-    deviations
-}
-
-/// Returns the deviations of each side's sessions from their mean, by session: none where it has one, or where launches
-/// are sessions of their own, so that nothing tells the two apart (nor need it, see [`SessionWeights::added`]).
-///
-/// A session's level is the mean of its fast half, as it is in what is tested. The noise of that is the spread below
-/// the session's median, doubled: slow launches say nothing of it. A lone launch has no fast half: it stands for the
-/// mean, and is lowered by what the fast half of the others lies below theirs.
-///
-/// *Source*: the influence function of a mean of a half, Huber, Robust Statistics (1981), section 3.3.
-fn deviations((index, matched): (usize, &Matched)) -> [Vec<(u32, Deviation)>; 2] {
-    if !matches!(matched.layout, SessionLayout::Several { .. }) {
-        return [Vec::new(), Vec::new()];
-    }
-    let sides = [&matched.base, &matched.new].map(|side| by_session(side));
-    let (mut plain, mut fast, mut below, mut launches, mut freedom) = (0.0, 0.0, 0.0, 0usize, 0usize);
-    for values in sides
-        .iter()
-        .flat_map(BTreeMap::values)
-        .filter(|values| values.len() > 1)
-    {
-        let (centre, middle) = (mean(values), median_of_sorted(values));
-        let low: Vec<f64> = values.iter().map(|value| 2.0 * (value - middle).min(0.0)).collect();
-        let low_centre = mean(&low);
-        plain += values.iter().map(|value| (value - centre).powi(2)).sum::<f64>();
-        fast += low.iter().map(|value| (value - low_centre).powi(2)).sum::<f64>();
-        below += values.len() as f64 * (centre - half_mean(values));
-        launches += values.len();
-        freedom += values.len() - 1;
-    }
-    if freedom == 0 {
-        return [Vec::new(), Vec::new()];
-    }
-    let level = |values: &Vec<f64>| match values.as_slice() {
-        [lone] => (lone - below / launches as f64, plain / freedom as f64),
-        values => (half_mean(values), fast / freedom as f64 / values.len() as f64),
-    };
-    sides.map(|side| {
-        if side.len() < 2 {
-            return Vec::new();
-        }
-        let sessions = side.len() as f64;
-        let levels: Vec<(f64, f64)> = side.values().map(level).collect();
-        let (centre, noises) = levels.iter().fold((0.0, 0.0), |sum, l| (sum.0 + l.0, sum.1 + l.1));
-        let deviation = |(&session, &(level, noise)): (&u32, &(f64, f64))| {
-            let deviation = Deviation {
-                index,
-                value: level - centre / sessions,
-                noise: noise * (1.0 - 2.0 / sessions) + noises / sessions.powi(2),
-                sessions,
-            };
-            (session, deviation)
-        };
-        side.keys().zip(&levels).map(deviation).collect()
-    })
-}
-
-/// Returns the values of each session, ascending.
-fn by_session(side: &[LaunchValue]) -> BTreeMap<u32, Vec<f64>> {
-    let mut sessions: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
-    for launch in side {
-        sessions.entry(launch.session).or_default().push(launch.value);
-    }
-    for values in sessions.values_mut() {
-        values.sort_unstable_by(f64::total_cmp);
-    }
-    sessions
-}
-
-/// Returns the mean of the lower half of ascending numbers, the middle one of an odd number counted half, so that it
-/// lies as low for three as for two. *Shape* `[n]`, n ≥ 1.
-fn half_mean(sorted: &[f64]) -> f64 {
-    let half = sorted.len() / 2;
-    let middle = if sorted.len() % 2 == 1 { sorted[half] / 2.0 } else { 0.0 };
-    (sorted[..half].iter().sum::<f64>() + middle) / (sorted.len() as f64 / 2.0)
-}
-
 /// Returns the spread between sessions that two unchanged recordings of one machine show, for
 /// [`Options::with_session_spread`]. One pair that happens to agree proves little: no spread is below what is assumed
 /// anyway, and that of host-bound benchmarks is known from ten of them.
@@ -449,38 +332,5 @@ pub(super) fn spread_between(matched: &[Matched]) -> SessionSpread {
         gpu_bound: spread(&of_class(Class::GpuBound)).unwrap_or(0.0).max(assumed.gpu_bound),
         mixed: spread(&of_class(Class::Mixed)).unwrap_or(0.0).max(assumed.mixed),
         host_bound: touched_by_host(Class::HostBound).or(touched_by_host(Class::Unknown)),
-    }
-}
-
-/// What more sessions would make of a benchmark's error.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Outlook {
-    /// Standard deviation between sessions that is to be expected. *Unit* natural logarithms.
-    sd: f64,
-    /// Effective sessions of a side now, both sides taken together.
-    sessions: f64,
-    /// Sessions of the side that has fewer.
-    fewest: usize,
-    /// Nothing but the sessions themselves tells how they differ.
-    is_measured_by_few: bool,
-}
-
-impl Outlook {
-    /// Returns the sessions a side that would settle a suspicion: the fewest, up to twenty, with launches as many in
-    /// each as now, at which a change of this size passes the test that it will then be put to.
-    pub fn sessions_needed(self, shift: f64, launch_error: f64, p_value: f64, options: &Options) -> Option<usize> {
-        let settles = |&sessions: &usize| {
-            let count = sessions as f64;
-            let error = self.sd * (2.0 / count).sqrt();
-            let between = if self.is_measured_by_few {
-                SessionError::measured(error, 2.0 * count - 2.0)
-            } else {
-                SessionError::known(error)
-            };
-            let launches = launch_error * (self.sessions / count).sqrt();
-            let arm = (Z95 * launches).hypot(between.times(Z95));
-            shift.abs() > arm && between.p_value(shift.abs() - options.delta(), launches) < p_value
-        };
-        (self.fewest + 1..=SESSIONS_MAX).find(settles)
     }
 }

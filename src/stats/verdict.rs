@@ -4,7 +4,7 @@ use super::matched::{Matched, Z90, Z95};
 use super::options::Options;
 use super::rank_test::Bounds;
 use super::session_error::SessionError;
-use super::sessions::Outlook;
+use super::session_outlook::Outlook;
 use super::side::SkipReason;
 
 /// Half-width of the equivalence region: two per cent.
