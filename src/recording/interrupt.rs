@@ -28,8 +28,7 @@ struct State {
 }
 
 impl Interrupt {
-    /// An interrupt that Ctrl-C, SIGTERM and SIGHUP raise, but for those that whoever started the process has it
-    /// ignore, as `nohup` does.
+    /// An interrupt that Ctrl-C, SIGTERM and SIGHUP raise; SIGHUP not where `nohup` has the process ignore it.
     ///
     /// # Errors
     ///
@@ -37,9 +36,9 @@ impl Interrupt {
     pub fn on_signals() -> io::Result<Interrupt> {
         let interrupt = Interrupt::default();
         let raised = interrupt.clone();
-        let ignored = ignored_signals();
-        let heeded = [SIGINT, SIGTERM, SIGHUP];
-        let mut signals = Signals::new(heeded.into_iter().filter(|signal| ignored >> (signal - 1) & 1 == 0))?;
+        // A shell has its background jobs ignore SIGINT, too, but who sends one to a recording means it.
+        let hangs_up = ignored_signals() >> (SIGHUP - 1) & 1 == 0;
+        let mut signals = Signals::new([SIGINT, SIGTERM].into_iter().chain(hangs_up.then_some(SIGHUP)))?;
         thread::Builder::new().spawn(move || signals.forever().for_each(|_| raised.raise()))?;
         Ok(interrupt)
     }

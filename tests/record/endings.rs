@@ -380,12 +380,34 @@ fn started(mut command: Command, line: &str) -> (Child, BufReader<std::process::
     (child, stderr)
 }
 
+/// A recording that another program starts, in the environment and the folder that it had. Its stand-ins take a while.
+fn through(program: &[&str], recording: Command) -> Command {
+    let mut command = Command::new(program[0]);
+    command
+        .args(&program[1..])
+        .arg(recording.get_program())
+        .args(recording.get_args());
+    command.envs(
+        recording
+            .get_envs()
+            .filter_map(|(variable, value)| Some((variable, value?))),
+    );
+    for (variable, _) in recording.get_envs().filter(|(_, value)| value.is_none()) {
+        command.env_remove(variable);
+    }
+    if let Some(folder) = recording.get_current_dir() {
+        command.current_dir(folder);
+    }
+    command.env("STAND_IN_PAUSE_MS", "200").stdin(Stdio::null());
+    command
+}
+
 #[test]
 fn ctrl_c_stops_at_once_and_says_how_to_go_on() {
     for signal_name in ["INT", "TERM", "HUP"] {
         let place = Place::with_stand_ins();
-        let mut command = place.record(&["--launches", "50"]);
-        command.env("STAND_IN_PAUSE_MS", "200");
+        // Whoever runs the tests may have them ignore SIGHUP.
+        let command = through(&["env", "--default-signal=HUP"], place.record(&["--launches", "50"]));
         let (mut child, mut rest) = started(command, "launch 2 of 50 done");
         signal(&child, signal_name);
         let status = child.wait().expect("it ends");
@@ -414,18 +436,7 @@ fn ctrl_c_stops_at_once_and_says_how_to_go_on() {
 #[test]
 fn a_recording_under_nohup_outlives_the_shell() {
     let place = Place::with_stand_ins();
-    let plain = place.record(&["--launches", "4"]);
-    // As nohup does: the signal is ignored, and who is started inherits that.
-    let mut command = Command::new("sh");
-    command.args(["-c", "trap '' HUP; exec \"$0\" \"$@\""]);
-    command.arg(plain.get_program()).args(plain.get_args());
-    command.current_dir(place.path()).env("STAND_IN_PAUSE_MS", "100");
-    for (variable, value) in plain.get_envs() {
-        match value {
-            Some(value) => command.env(variable, value),
-            None => command.env_remove(variable),
-        };
-    }
+    let command = through(&["nohup"], place.record(&["--launches", "4"]));
     let (mut child, mut rest) = started(command, "launch 1 of 4 done");
     signal(&child, "HUP");
     let status = child.wait().expect("it ends");
