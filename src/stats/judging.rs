@@ -8,6 +8,7 @@ use super::common_shift::{
 use super::matched::{Class, GroupKey, Matched, SessionLayout};
 use super::null_distribution::NullDistributions;
 use super::options::Options;
+use super::order::median;
 use super::session_error::SessionError;
 use super::session_weights::NEARLY;
 use super::sessions::{About, SessionVariances};
@@ -28,6 +29,8 @@ pub(super) struct Judgement {
 enum Taken {
     Nothing,
     Suite,
+    /// The suite's, in proportion to the benchmark's slope.
+    Speed,
     Group,
 }
 
@@ -42,8 +45,8 @@ const ALIKE_MAX: f64 = 0.03;
 /// one benchmark, or of a strategy, shows most clearly. (That the shift is a median, known to 0.4 of a benchmark's
 /// error at ten of them, is left out: a benchmark differs from it by less than its own error.) Where the group moved
 /// apart from the suite, or its benchmarks from each other, the driver may have changed the group, so its benchmarks
-/// are judged beside the whole suite, the weather's error added. Where the suite moved apart, nothing is taken out of
-/// those.
+/// are judged beside the whole suite, the weather's error added. Where the suite moved apart, but in proportion to how
+/// each follows the host's speed, that is taken out; where it moved apart otherwise, nothing is taken out of those.
 pub(super) fn judge_all(
     matched: &[Matched],
     weather: Option<&Weather>,
@@ -52,7 +55,7 @@ pub(super) fn judge_all(
     nulls: &mut NullDistributions,
 ) -> Judgement {
     let variances = SessionVariances::measure(matched);
-    let judging = Judging {
+    let mut judging = Judging {
         matched,
         lone_z: upper_quantile(lone_alpha / 2.0),
         options,
@@ -62,44 +65,33 @@ pub(super) fn judge_all(
         }),
         groups: weather.map_or_else(BTreeMap::new, |weather| groups(matched, weather, &variances, nulls)),
         variances,
+        misjudged_speed: None,
     };
-    let Some(suite) = &judging.suite else {
+    let Some(correction) = judging.correction(nulls) else {
         return Judgement {
             benchmarks: judging.each(|_| Taken::Nothing),
             common_shift: None,
             group_shifts: Vec::new(),
         };
     };
-    let beside_suite = judging.each(|_| Taken::Suite);
-    let correction = if judging.moved_apart(&beside_suite, suite.estimate, eligible) {
-        Correction::MovedApart
-    } else {
-        Correction::Applied
-    };
-    let beside_group = judging.each(|_| Taken::Group);
-    let stands = |key: GroupKey<'_>, group: &Shared<'_>| {
-        let of_group = |benchmark: &Matched| eligible(benchmark) && benchmark.group() == Some(key);
-        moved_like(group, suite.estimate) && !judging.moved_apart(&beside_group, group.estimate, of_group)
-    };
-    let mut standing: BTreeSet<GroupKey<'_>> = BTreeSet::new();
-    for (key, group) in &judging.groups {
-        if stands(*key, group) {
-            standing.insert(*key);
-        }
-    }
+    let standing = judging.groups_like_the_suite();
     let benchmarks = judging.each(|benchmark| match (benchmark.group(), correction) {
         (Some(group), _) if standing.contains(&group) => Taken::Group,
         (_, Correction::Applied) => Taken::Suite,
+        (_, Correction::InProportion) => Taken::Speed,
         (_, Correction::MovedApart) => Taken::Nothing,
     });
     let family = judging.groups.len();
     let apart = judging.groups.iter().filter(|(key, _)| !standing.contains(key));
-    let group_shifts =
-        apart.filter_map(|(key, group)| describe_group((key.0, group), family, suite.estimate, options, nulls));
+    let group_shifts = apart
+        .filter_map(|(key, group)| describe_group((key.0, group), family, judging.expected_of(group), options, nulls));
     Judgement {
         benchmarks,
         group_shifts: group_shifts.collect(),
-        common_shift: Some(describe(suite, correction, options, nulls)),
+        common_shift: judging
+            .suite
+            .as_ref()
+            .map(|suite| describe(suite, correction, options, nulls)),
     }
 }
 
@@ -138,9 +130,56 @@ struct Judging<'a> {
     options: &'a Options,
     suite: Option<Shared<'a>>,
     groups: BTreeMap<GroupKey<'a>, Shared<'a>>,
+    /// Where the benchmarks moved in proportion to their slopes.
+    misjudged_speed: Option<f64>,
 }
 
-impl Judging<'_> {
+impl<'a> Judging<'a> {
+    /// Decides what is done about the suite's common shift; `None` where there is none.
+    fn correction(&mut self, nulls: &mut NullDistributions) -> Option<Correction> {
+        let suite = self.suite.as_ref()?;
+        if !self.moved_apart(&self.each(|_| Taken::Suite), |_| suite.estimate, eligible) {
+            return Some(Correction::Applied);
+        }
+        self.misjudged_speed = suite.misjudged_speed(nulls);
+        if self.misjudged_speed.is_none() {
+            return Some(Correction::MovedApart);
+        }
+        if !self.moved_apart(
+            &self.each(|_| Taken::Speed),
+            |benchmark| self.expected(benchmark),
+            eligible,
+        ) {
+            return Some(Correction::InProportion);
+        }
+        self.misjudged_speed = None;
+        Some(Correction::MovedApart)
+    }
+
+    /// Returns what a host-bound benchmark shares with the suite.
+    fn expected(&self, benchmark: &Matched) -> f64 {
+        match (self.misjudged_speed, &benchmark.slope) {
+            (Some(speed), Some(slope)) => speed * slope.slope,
+            _ => self.suite.as_ref().map_or(0.0, |suite| suite.estimate),
+        }
+    }
+
+    /// Returns what the benchmarks of a group share with the suite.
+    fn expected_of(&self, group: &Shared<'_>) -> f64 {
+        let expected = group.benchmarks.iter().map(|benchmark| self.expected(benchmark));
+        median(expected.collect()).unwrap_or_default()
+    }
+
+    /// Returns the groups whose own shift may be the suite's, and whose benchmarks moved together.
+    fn groups_like_the_suite(&self) -> BTreeSet<GroupKey<'a>> {
+        let beside_group = self.each(|_| Taken::Group);
+        let stands = |(key, group): &(&GroupKey<'a>, &Shared<'a>)| {
+            let of_group = |benchmark: &Matched| eligible(benchmark) && benchmark.group() == Some(**key);
+            moved_like(group, self.expected_of(group)) && !self.moved_apart(&beside_group, |_| group.estimate, of_group)
+        };
+        self.groups.iter().filter(stands).map(|(key, _)| *key).collect()
+    }
+
     /// Judges all benchmarks, this much taken out of the host-bound ones.
     fn each(&self, taken: impl Fn(&Matched) -> Taken) -> Vec<Judged> {
         let one = |(index, benchmark): (usize, &Matched)| {
@@ -159,7 +198,7 @@ impl Judging<'_> {
         let group = benchmark.group().and_then(|group| self.groups.get(&group));
         let (shared, about) = match taken {
             Taken::Nothing => (None, About::Everything),
-            Taken::Suite => (suite, About::BesideSuite),
+            Taken::Suite | Taken::Speed => (suite, About::BesideSuite),
             Taken::Group => (group, About::BesideGroup),
         };
         let error = |shared: Option<&Shared<'_>>| shared.map_or(0.0, |shared| shared.weather);
@@ -170,14 +209,17 @@ impl Judging<'_> {
         };
         let takes_weather = match taken {
             Taken::Nothing => false,
-            Taken::Suite => benchmark.freed == Some(Peers::Suite),
+            Taken::Suite | Taken::Speed => benchmark.freed == Some(Peers::Suite),
             Taken::Group => group.is_some(),
         };
         let common = Common {
-            shift: shared.map(|shared| shared.estimate),
+            shift: match taken {
+                Taken::Speed => Some(self.expected(benchmark)),
+                _ => shared.map(|shared| shared.estimate),
+            },
             weather: match taken {
                 // Where processes have weather of their own, the suite's shift has an error of its own.
-                Taken::Suite if !takes_weather && !self.groups.is_empty() => weather.hypot(error(suite)),
+                Taken::Suite | Taken::Speed if !takes_weather && !self.groups.is_empty() => weather.hypot(error(suite)),
                 _ => weather,
             },
             takes_weather,
@@ -202,17 +244,20 @@ impl Judging<'_> {
         several && error.is_some_and(SessionError::is_known)
     }
 
-    /// Returns whether those of the benchmarks for which `counts` holds moved apart.
-    fn moved_apart(&self, judged: &[Judged], common: f64, counts: impl Fn(&Matched) -> bool) -> bool {
+    /// Returns whether those of the benchmarks for which `counts` holds moved apart from what they have in common.
+    fn moved_apart(
+        &self,
+        judged: &[Judged],
+        common: impl Fn(&Matched) -> f64,
+        counts: impl Fn(&Matched) -> bool,
+    ) -> bool {
         let counted = self
             .matched
             .iter()
             .zip(judged)
             .filter(|(benchmark, _)| counts(benchmark));
-        moved_apart(
-            &counted.map(|(_, judged)| judged.interval95).collect::<Vec<_>>(),
-            common,
-        )
+        let intervals = counted.map(|(benchmark, judged)| (judged.interval95, common(benchmark)));
+        moved_apart(&intervals.collect::<Vec<_>>())
     }
 }
 

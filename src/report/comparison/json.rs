@@ -81,6 +81,7 @@ struct CommonShiftFields {
     declared: bool,
     established: bool,
     moved_apart: bool,
+    in_proportion: bool,
     probe_ratio: Option<f64>,
 }
 
@@ -189,6 +190,7 @@ pub fn comparison_json(compared: &Compared) -> serde_json::Result<String> {
             declared: shift.declared,
             established: shift.established,
             moved_apart: shift.correction == Correction::MovedApart,
+            in_proportion: shift.correction == Correction::InProportion,
             probe_ratio: shift.probe_shift.map(|probe| probe.ratio),
         }),
         group_shifts: comparison

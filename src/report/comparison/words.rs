@@ -303,6 +303,9 @@ fn common_shift_line(shift: &CommonShift, options: &Options) -> String {
     let standing = standing(shift, options);
     let correction = match shift.correction {
         Correction::Applied => "taken out of the single verdicts",
+        Correction::InProportion => {
+            "taken out of the single verdicts in proportion to how each follows the host's speed"
+        }
         Correction::MovedApart => "not taken out, since they moved by different amounts",
     };
     let probe = shift

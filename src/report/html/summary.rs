@@ -94,6 +94,9 @@ pub(super) fn findings(view: &View) -> Markup {
 fn common_shift(shift: &CommonShift, options: &Options) -> Markup {
     let treated = match shift.correction {
         Correction::Applied => "It is taken out of the single verdicts.",
+        Correction::InProportion => {
+            "It is taken out of the single verdicts, in proportion to how each benchmark follows the host's speed."
+        }
         Correction::MovedApart => "They moved by different amounts, so it is not taken out of the single verdicts.",
     };
     html! {
