@@ -135,8 +135,7 @@ impl<'a> Shared<'a> {
     /// the middle, followed the slopes to 1.5 % (less the common shift: 3.2 and 3.8 %; where the probe did better, as
     /// well as the common shift or better).
     pub fn misjudged_speed(&self, nulls: &mut NullDistributions) -> Option<f64> {
-        if are_shared(&self.benchmarks) || !probe_shift(&self.benchmarks, nulls).is_some_and(|probe| !is_still(&probe))
-        {
+        if are_shared(&self.benchmarks) || probe_shift(&self.benchmarks, nulls).is_none_or(|probe| is_still(&probe)) {
             return None;
         }
         let by_slope = |benchmark: &&Matched| {

@@ -180,13 +180,14 @@ impl<'a> Judging<'a> {
         self.groups.iter().filter(stands).map(|(key, _)| *key).collect()
     }
 
-    /// Judges all benchmarks, this much taken out of the host-bound ones.
+    /// Judges all benchmarks, this much taken out of the host-bound ones, and where the probe misjudged the host, that
+    /// out of all that it adjusts.
     fn each(&self, taken: impl Fn(&Matched) -> Taken) -> Vec<Judged> {
         let one = |(index, benchmark): (usize, &Matched)| {
-            let taken = if benchmark.class == Class::HostBound {
-                taken(benchmark)
-            } else {
-                Taken::Nothing
+            let taken = match benchmark.class {
+                Class::HostBound => taken(benchmark),
+                _ if self.misjudged_speed.is_some() && benchmark.slope.is_some() => Taken::Speed,
+                _ => Taken::Nothing,
             };
             self.one(index, benchmark, taken)
         };
@@ -227,7 +228,7 @@ impl<'a> Judging<'a> {
         };
         let of = |about| self.variances.of(index, benchmark, self.options, about);
         let own = of(about);
-        let open = benchmark.layout != SessionLayout::Shared && !Self::sessions_tell(benchmark, own);
+        let open = benchmark.layout != SessionLayout::Shared && !self.sessions_tell(index, benchmark, own);
         let between = Between {
             own,
             total: of(About::Everything),
@@ -237,11 +238,12 @@ impl<'a> Judging<'a> {
         judge(benchmark, common, between, self.lone_z, self.options)
     }
 
-    /// Returns whether the sessions leave nothing open: nearly two on each side, their error known.
-    fn sessions_tell(benchmark: &Matched, error: Option<SessionError>) -> bool {
+    /// Returns whether the sessions leave nothing open: nearly two on each side, their error known or measured by ten
+    /// benchmarks.
+    fn sessions_tell(&self, index: usize, benchmark: &Matched, error: Option<SessionError>) -> bool {
         let (base, new) = benchmark.session_weights();
         let several = base.effective().min(new.effective()) >= 2.0 * NEARLY;
-        several && error.is_some_and(SessionError::is_known)
+        several && (error.is_some_and(SessionError::is_known) || self.variances.are_many(index))
     }
 
     /// Returns whether those of the benchmarks for which `counts` holds moved apart from what they have in common.
