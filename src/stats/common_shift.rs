@@ -86,10 +86,26 @@ pub(super) fn eligible(benchmark: &Matched) -> bool {
     benchmark.class == Class::HostBound && benchmark.test.launches_min() >= INTERVAL_LAUNCHES
 }
 
-/// Returns whether too many intervals exclude the common shift beside them. Intervals that are missing do not.
-pub(super) fn moved_apart(intervals: &[(Option<Bounds>, f64)]) -> bool {
-    let excludes = |(interval, common): &&(Option<Bounds>, f64)| interval.is_some_and(|i| i.excludes(*common));
-    intervals.iter().filter(excludes).count() as f64 > MOVED_APART_SHARE * intervals.len() as f64
+/// How many intervals exclude the common shift beside them. Those that are missing do not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Apart {
+    pub benchmarks: usize,
+    of: usize,
+}
+
+impl Apart {
+    pub fn of(intervals: &[(Option<Bounds>, f64)]) -> Self {
+        let excludes = |(interval, common): &&(Option<Bounds>, f64)| interval.is_some_and(|i| i.excludes(*common));
+        Self {
+            benchmarks: intervals.iter().filter(excludes).count(),
+            of: intervals.len(),
+        }
+    }
+
+    /// Returns whether they are so many that the benchmarks have nothing in common.
+    pub fn is_too_many(self) -> bool {
+        self.benchmarks as f64 > MOVED_APART_SHARE * self.of as f64
+    }
 }
 
 /// What host-bound benchmarks have in common, as measured.

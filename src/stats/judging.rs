@@ -2,9 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::common_shift::{
-    CommonShift, Correction, GroupShift, Shared, describe, describe_group, eligible, moved_apart,
-};
+use super::common_shift::{Apart, CommonShift, Correction, GroupShift, Shared, describe, describe_group, eligible};
 use super::matched::{Class, GroupKey, Matched, SessionLayout};
 use super::null_distribution::NullDistributions;
 use super::options::Options;
@@ -45,8 +43,9 @@ const ALIKE_MAX: f64 = 0.03;
 /// one benchmark, or of a strategy, shows most clearly. (That the shift is a median, known to 0.4 of a benchmark's
 /// error at ten of them, is left out: a benchmark differs from it by less than its own error.) Where the group moved
 /// apart from the suite, or its benchmarks from each other, the driver may have changed the group, so its benchmarks
-/// are judged beside the whole suite, the weather's error added. Where the suite moved apart, but in proportion to how
-/// each follows the host's speed, that is taken out; where it moved apart otherwise, nothing is taken out of those.
+/// are judged beside the whole suite, the weather's error added. Where the probe moved and fewer benchmarks lie apart from
+/// a shift in proportion to how each follows the host's speed, that is taken out instead. Where the suite moved apart in
+/// either case, nothing is taken out of those.
 pub(super) fn judge_all(
     matched: &[Matched],
     weather: Option<&Weather>,
@@ -138,22 +137,20 @@ impl<'a> Judging<'a> {
     /// Decides what is done about the suite's common shift; `None` where there is none.
     fn correction(&mut self, nulls: &mut NullDistributions) -> Option<Correction> {
         let suite = self.suite.as_ref()?;
-        if !self.moved_apart(&self.each(|_| Taken::Suite), |_| suite.estimate, eligible) {
-            return Some(Correction::Applied);
-        }
+        let beside_suite = self.apart(&self.each(|_| Taken::Suite), |_| suite.estimate, eligible);
         self.misjudged_speed = suite.misjudged_speed(nulls);
-        if self.misjudged_speed.is_none() {
-            return Some(Correction::MovedApart);
+        if self.misjudged_speed.is_some() {
+            let beside_speed = self.apart(&self.each(|_| Taken::Speed), |b| self.expected(b), eligible);
+            if beside_speed.benchmarks < beside_suite.benchmarks && !beside_speed.is_too_many() {
+                return Some(Correction::InProportion);
+            }
+            self.misjudged_speed = None;
         }
-        if !self.moved_apart(
-            &self.each(|_| Taken::Speed),
-            |benchmark| self.expected(benchmark),
-            eligible,
-        ) {
-            return Some(Correction::InProportion);
-        }
-        self.misjudged_speed = None;
-        Some(Correction::MovedApart)
+        Some(if beside_suite.is_too_many() {
+            Correction::MovedApart
+        } else {
+            Correction::Applied
+        })
     }
 
     /// Returns what a host-bound benchmark shares with the suite.
@@ -175,7 +172,8 @@ impl<'a> Judging<'a> {
         let beside_group = self.each(|_| Taken::Group);
         let stands = |(key, group): &(&GroupKey<'a>, &Shared<'a>)| {
             let of_group = |benchmark: &Matched| eligible(benchmark) && benchmark.group() == Some(**key);
-            moved_like(group, self.expected_of(group)) && !self.moved_apart(&beside_group, |_| group.estimate, of_group)
+            let apart = self.apart(&beside_group, |_| group.estimate, of_group);
+            moved_like(group, self.expected_of(group)) && !apart.is_too_many()
         };
         self.groups.iter().filter(stands).map(|(key, _)| *key).collect()
     }
@@ -246,20 +244,15 @@ impl<'a> Judging<'a> {
         several && (error.is_some_and(SessionError::is_known) || self.variances.are_many(index))
     }
 
-    /// Returns whether those of the benchmarks for which `counts` holds moved apart from what they have in common.
-    fn moved_apart(
-        &self,
-        judged: &[Judged],
-        common: impl Fn(&Matched) -> f64,
-        counts: impl Fn(&Matched) -> bool,
-    ) -> bool {
+    /// Returns how many of the benchmarks for which `counts` holds lie apart from what they have in common.
+    fn apart(&self, judged: &[Judged], common: impl Fn(&Matched) -> f64, counts: impl Fn(&Matched) -> bool) -> Apart {
         let counted = self
             .matched
             .iter()
             .zip(judged)
             .filter(|(benchmark, _)| counts(benchmark));
         let intervals = counted.map(|(benchmark, judged)| (judged.interval95, common(benchmark)));
-        moved_apart(&intervals.collect::<Vec<_>>())
+        Apart::of(&intervals.collect::<Vec<_>>())
     }
 }
 
