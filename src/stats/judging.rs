@@ -153,7 +153,7 @@ impl<'a> Judging<'a> {
         })
     }
 
-    /// Returns what a host-bound benchmark shares with the suite.
+    /// Returns what a benchmark that the suite's shift is taken out of shares with it.
     fn expected(&self, benchmark: &Matched) -> f64 {
         match (self.misjudged_speed, &benchmark.slope) {
             (Some(speed), Some(slope)) => speed * slope.slope,
