@@ -63,7 +63,7 @@ pub struct Settings {
     pub warm_up_time_s: f64,
     /// Criterion's measurement of each benchmark in seconds.
     pub measurement_time_s: f64,
-    /// Samples of each benchmark in each launch.
+    /// Samples of each benchmark in each launch; fewer of a long loop whose pace the device sets.
     pub sample_size: u64,
     /// In how many turns the samples of each benchmark were taken at most, others in between.
     pub turns: u32,

@@ -45,7 +45,8 @@ pub(super) struct Arguments {
     /// Criterion's measurement of each benchmark, in seconds; 0.01 by default.
     #[arg(long, value_name = "S")]
     measurement_time: Option<f64>,
-    /// Samples of each benchmark in each launch; 10 by default, and at least.
+    /// Samples of each benchmark in each launch, fewer of a long loop whose pace the device sets; 10 by default, and at
+    /// least.
     #[arg(long, value_name = "N")]
     sample_size: Option<u64>,
     /// Turns in which a benchmark's samples are taken at most, others in between; 10 by default, one a sample.

@@ -80,7 +80,7 @@ pub struct Options {
     pub warm_up_time_s: Option<f64>,
     /// Criterion's measurement of each benchmark in seconds.
     pub measurement_time_s: Option<f64>,
-    /// Samples of each benchmark in each launch.
+    /// Samples of each benchmark in each launch; fewer of a long loop whose pace the device sets.
     pub sample_size: Option<u64>,
     /// In how many turns the samples of a benchmark are taken at most, others in between.
     pub turns: Option<u32>,
