@@ -9,6 +9,7 @@ use noise::{Model, normal, seeded, suites};
 use poolbench::stats::*;
 use rand::RngExt;
 use rand::rngs::StdRng;
+use std::ops::RangeInclusive;
 
 const SHIFTS: [(SessionShift, bool); 5] = [
     (SessionShift::Wide { probe_follows: true }, true),
@@ -245,6 +246,17 @@ fn tally(comparisons: impl Iterator<Item = Comparison>) -> (Proportion, Proporti
     (alarming, missing)
 }
 
+/// Asserts that of unchanged suites of these sessions so many alarm at most, and that so many intervals miss 1.
+fn assert_sound(
+    sessions: &[usize],
+    (alarming, missing): (Proportion, Proportion),
+    alarms_max: usize,
+    misses: RangeInclusive<f64>,
+) {
+    assert!(alarming.hits <= alarms_max, "{sessions:?}: {alarming:?}");
+    assert!(misses.contains(&missing.share().unwrap()), "{sessions:?}: {missing:?}");
+}
+
 const HOST_BOUND: Plain = Plain {
     count: 30,
     host_bound: true,
@@ -266,12 +278,7 @@ fn short_sessions_tell_how_they_differ() {
         session_sd: 0.05,
     };
     for sessions in [&[3; 8][..], &[1; 24]] {
-        let (alarming, missing) = mixed.unchanged(sessions);
-        assert!(alarming.hits <= 3, "{sessions:?}: {alarming:?}");
-        assert!(
-            (0.01..=0.07).contains(&missing.share().unwrap()),
-            "{sessions:?}: {missing:?}"
-        );
+        assert_sound(sessions, mixed.unchanged(sessions), 3, 0.01..=0.07);
     }
 }
 
@@ -293,9 +300,7 @@ fn a_session_of_few_launches_hides_nothing_and_proves_nothing() {
         launch_sd: 0.01,
         session_sd: 0.02,
     };
-    let (alarming, missing) = mixed.unchanged(&[43, 5]);
-    assert!(alarming.hits <= 3, "{alarming:?}");
-    assert!(missing.share().unwrap() <= 0.07, "{missing:?}");
+    assert_sound(&[43, 5], mixed.unchanged(&[43, 5]), 3, 0.0..=0.07);
 }
 
 /// Each session is looked at once, not each pair of them through all launches: that took some 20 s, and this takes one.
@@ -335,12 +340,8 @@ fn short_shared_sessions_raise_no_alarm() {
     };
     for sessions in [&[2; 12][..], &[4; 6]] {
         // All sessions ranked together: 12.8 and 8.3 % of the intervals miss. 1,200 intervals: ± 0.6 %.
-        let (alarming, missing) = tally((0..20).map(|seed| wide.interleaved(sessions, seed)));
-        assert!(alarming.hits <= 2, "{sessions:?}: {alarming:?}");
-        assert!(
-            (0.02..=0.07).contains(&missing.share().unwrap()),
-            "{sessions:?}: {missing:?}"
-        );
+        let tally = tally((0..20).map(|seed| wide.interleaved(sessions, seed)));
+        assert_sound(sessions, tally, 2, 0.02..=0.07);
     }
 }
 

@@ -206,8 +206,8 @@ impl Options {
         self.to_record(name).flag("--resume")
     }
 
-    /// The command line that adds another session, of so many launches, to the baseline of this recording, which remembers how it
-    /// was measured.
+    /// The command line that adds another session, of so many launches, to the baseline of this recording, which
+    /// remembers how it was measured.
     #[must_use]
     pub fn to_append(&self, name: &str, launches: u64) -> CommandLine {
         let line = self.to_record(name).flag("--append");

@@ -141,6 +141,24 @@ impl<'a> Shared<'a> {
         })
     }
 
+    /// Returns how the probe moved, where every launch has one: the rank test on each launch's median probe, benchmarks' levels taken out.
+    pub fn probe_shift(&self, nulls: &mut NullDistributions) -> Option<Effect> {
+        let probes = |side: &[LaunchValue]| -> Option<Vec<LaunchValue>> {
+            let probe = |launch: &LaunchValue| launch.probe.map(|value| LaunchValue { value, ..*launch });
+            side.iter().map(probe).collect()
+        };
+        let (mut base, mut new) = (Vec::new(), Vec::new());
+        for benchmark in &self.benchmarks {
+            let (ours, theirs) = (probes(&benchmark.base)?, probes(&benchmark.new)?);
+            let level = pooled_level(&ours, &theirs);
+            base.extend(centred(&ours, level));
+            new.extend(centred(&theirs, level));
+        }
+        let levels = (&*launch_medians(base), &*launch_medians(new));
+        let inversion = session_test(are_shared(&self.benchmarks), levels, Scores::LowerHalf, nulls)?.invert();
+        Some(Effect::of(inversion.estimate(), inversion.interval(0.05), 0.95))
+    }
+
     /// Returns how far the probe misjudged the host between the sides, as the benchmarks have it: the median of
     /// their shifts, each over its slope. `None` where the probe stood still, where the sides were measured in turns,
     /// or where fewer than ten benchmarks follow it. *Unit* natural logarithms.
@@ -150,8 +168,8 @@ impl<'a> Shared<'a> {
     /// one had system calls up to 45 % faster and driver calls 8 to 19 %: what the probe left there, 12 % in the
     /// middle, followed the slopes to 1.3 %, and came to 3.2 to 3.8 % less the common shift. In the other pairs the
     /// slopes explain as much as the common shift, or more.
-    pub fn misjudged_speed(&self, nulls: &mut NullDistributions) -> Option<f64> {
-        if are_shared(&self.benchmarks) || probe_shift(&self.benchmarks, nulls).is_none_or(|probe| is_still(&probe)) {
+    pub fn misjudged_speed(&self, probe_shift: Option<&Effect>) -> Option<f64> {
+        if are_shared(&self.benchmarks) || probe_shift.is_none_or(is_still) {
             return None;
         }
         let by_slope = |benchmark: &&Matched| {
@@ -176,17 +194,17 @@ impl<'a> Shared<'a> {
 pub(super) fn describe(
     suite: &Shared<'_>,
     correction: Correction,
+    probe_shift: Option<Effect>,
     options: &Options,
-    nulls: &mut NullDistributions,
 ) -> CommonShift {
-    let standing = Standing::of(suite, 1, &[0.0], options, nulls);
+    let standing = Standing::of(suite, 1, &[0.0], probe_shift.as_ref(), options);
     CommonShift {
         effect: Effect::of(suite.estimate, suite.within(0.95), 0.95),
         benchmarks: suite.benchmarks.len(),
         correction,
         declared: standing.declared,
         established: standing.established,
-        probe_shift: standing.probe_shift,
+        probe_shift,
     }
 }
 
@@ -198,13 +216,14 @@ pub(super) fn describe_group(
     options: &Options,
     nulls: &mut NullDistributions,
 ) -> Option<GroupShift> {
-    let standing = Standing::of(group, family, &[0.0, suite], options, nulls);
+    let probe_shift = group.probe_shift(nulls);
+    let standing = Standing::of(group, family, &[0.0, suite], probe_shift.as_ref(), options);
     standing.declared.then(|| GroupShift {
         group: name.to_owned(),
         effect: Effect::of(group.estimate, group.within(0.95), 0.95),
         benchmarks: group.benchmarks.len(),
         established: standing.established,
-        probe_shift: standing.probe_shift,
+        probe_shift,
     })
 }
 
@@ -212,18 +231,11 @@ pub(super) fn describe_group(
 struct Standing {
     declared: bool,
     established: bool,
-    probe_shift: Option<Effect>,
 }
 
 impl Standing {
     /// Returns the standing of a shift, one of `family` that are looked at, beside each of these.
-    fn of(
-        shared: &Shared<'_>,
-        family: usize,
-        beside: &[f64],
-        options: &Options,
-        nulls: &mut NullDistributions,
-    ) -> Self {
+    fn of(shared: &Shared<'_>, family: usize, beside: &[f64], probe_shift: Option<&Effect>, options: &Options) -> Self {
         let benchmarks = &shared.benchmarks;
         // Bonferroni: the intervals of all of them hold together.
         let beyond = |error: f64| {
@@ -238,8 +250,7 @@ impl Standing {
         // need not be normal: 99 %. At 95 % up to 15 % of unchanged suites had one (sessions that shift
         // by 5 to 25 % either way and a probe that does not notice).
         let (declared, certain) = (beyond(0.05), beyond(0.01));
-        let probe_shift = probe_shift(benchmarks, nulls);
-        let still = probe_shift.as_ref().is_some_and(is_still);
+        let still = probe_shift.is_some_and(is_still);
         let sessions_tell = benchmarks.iter().all(|benchmark| match benchmark.layout {
             SessionLayout::Shared => true,
             SessionLayout::Several { .. } => {
@@ -251,7 +262,6 @@ impl Standing {
         Self {
             declared,
             established: certain && still && sessions_tell,
-            probe_shift,
         }
     }
 }
@@ -334,22 +344,4 @@ fn rank_autocorrelation(levels: &[(u32, f64)]) -> f64 {
 
 fn is_still(probe: &Effect) -> bool {
     probe.ratio.ln().abs() < STILL_PROBE
-}
-
-/// How the probe moved: the rank test on each launch's median probe, benchmarks' levels taken out.
-fn probe_shift(benchmarks: &[&Matched], nulls: &mut NullDistributions) -> Option<Effect> {
-    let probes = |side: &[LaunchValue]| -> Option<Vec<LaunchValue>> {
-        let probe = |launch: &LaunchValue| launch.probe.map(|value| LaunchValue { value, ..*launch });
-        side.iter().map(probe).collect()
-    };
-    let (mut base, mut new) = (Vec::new(), Vec::new());
-    for benchmark in benchmarks {
-        let (ours, theirs) = (probes(&benchmark.base)?, probes(&benchmark.new)?);
-        let level = pooled_level(&ours, &theirs);
-        base.extend(centred(&ours, level));
-        new.extend(centred(&theirs, level));
-    }
-    let levels = (&*launch_medians(base), &*launch_medians(new));
-    let inversion = session_test(are_shared(benchmarks), levels, Scores::LowerHalf, nulls)?.invert();
-    Some(Effect::of(inversion.estimate(), inversion.interval(0.05), 0.95))
 }

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::common_shift::{Apart, CommonShift, Correction, GroupShift, Shared, describe, describe_group, eligible};
+use super::effect::Effect;
 use super::matched::{Class, GroupKey, Matched, SessionLayout};
 use super::null_distribution::NullDistributions;
 use super::options::Options;
@@ -66,7 +67,8 @@ pub(super) fn judge_all(
         variances,
         misjudged_speed: None,
     };
-    let Some(correction) = judging.correction(nulls) else {
+    let probe_shift = judging.suite.as_ref().and_then(|suite| suite.probe_shift(nulls));
+    let Some(correction) = judging.correction(probe_shift.as_ref()) else {
         return Judgement {
             benchmarks: judging.each(|_| Taken::Nothing),
             common_shift: None,
@@ -90,7 +92,7 @@ pub(super) fn judge_all(
         common_shift: judging
             .suite
             .as_ref()
-            .map(|suite| describe(suite, correction, options, nulls)),
+            .map(|suite| describe(suite, correction, probe_shift, options)),
     }
 }
 
@@ -135,10 +137,10 @@ struct Judging<'a> {
 
 impl<'a> Judging<'a> {
     /// Decides what is done about the suite's common shift; `None` where there is none.
-    fn correction(&mut self, nulls: &mut NullDistributions) -> Option<Correction> {
+    fn correction(&mut self, probe_shift: Option<&Effect>) -> Option<Correction> {
         let suite = self.suite.as_ref()?;
         let beside_suite = self.apart(&self.each(|_| Taken::Suite), |_| suite.estimate, eligible);
-        self.misjudged_speed = suite.misjudged_speed(nulls);
+        self.misjudged_speed = suite.misjudged_speed(probe_shift);
         if self.misjudged_speed.is_some() {
             let beside_speed = self.apart(&self.each(|_| Taken::Speed), |b| self.expected(b), eligible);
             if beside_speed.benchmarks < beside_suite.benchmarks && !beside_speed.is_too_many() {
@@ -241,7 +243,7 @@ impl<'a> Judging<'a> {
     fn sessions_tell(&self, index: usize, benchmark: &Matched, error: Option<SessionError>) -> bool {
         let (base, new) = benchmark.session_weights();
         let several = base.effective().min(new.effective()) >= 2.0 * NEARLY;
-        several && (error.is_some_and(SessionError::is_known) || self.variances.are_many(index))
+        several && (error.is_some_and(SessionError::is_known) || self.variances.are_told_by_many(index))
     }
 
     /// Returns how many of the benchmarks for which `counts` holds lie apart from what they have in common.

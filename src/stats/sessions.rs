@@ -153,15 +153,15 @@ impl SessionVariances {
             SessionLayout::Several { .. } if shares == 0.0 => return Some(SessionError::NOTHING),
             SessionLayout::Several { .. } => measured[index].map(f64::sqrt),
         };
-        let known = |sd: f64| SessionError::known((sd * shares).max(dispersion[index].unwrap_or(0.0).sqrt()));
+        let error = |sd: f64| (sd * shares).max(dispersion[index].unwrap_or(0.0).sqrt());
+        let known = |sd: f64| SessionError::known(error(sd));
         Some(match (measured, assumed) {
             (None, assumed) => known(assumed?),
             // Of those that the device paces a few lie far from their class, each session being another card's: of
             // four H200s two replayed graphs of 64 KiB 4 % slower, which a normal quantile took for a regression
             // where both were on one side.
             (Some(measured), Some(_)) if dispersion[index].is_some() && freedom >= FREEDOM_MIN => {
-                let error = (measured * shares).max(dispersion[index].unwrap_or(0.0).sqrt());
-                SessionError::measured(error, CLASS_FREEDOM + freedom)
+                SessionError::measured(error(measured), CLASS_FREEDOM + freedom)
             }
             (Some(measured), _) if dispersion[index].is_some() && freedom >= FREEDOM_MIN => known(measured),
             (Some(measured), Some(assumed)) if measured <= assumed => known(assumed),
@@ -177,7 +177,7 @@ impl SessionVariances {
     }
 
     /// Returns whether ten or more benchmarks say how a benchmark's sessions differ.
-    pub fn are_many(&self, index: usize) -> bool {
+    pub fn are_told_by_many(&self, index: usize) -> bool {
         self.dispersion[index].is_some()
     }
 
